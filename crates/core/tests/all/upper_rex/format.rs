@@ -19,7 +19,8 @@ fn by_the_letter(block: &[u8]) -> Option<(u8, Vec<u64>, &[u8])> {
         8 => &[4, 2, 2, 2, 1],
         9 => &[8, 2, 2, 8],
         10 => &[1],
-        11 => &[8],
+        11 => &[],
+        12 => &[8],
         _ => return None,
     };
     let mut rest = &said[2..];
@@ -33,7 +34,7 @@ fn by_the_letter(block: &[u8]) -> Option<(u8, Vec<u64>, &[u8])> {
     let is_fine = match said[1] {
         4 | 5 => is_fragment(&numbers[5..], rest),
         8 => is_fragment(&numbers[4..], rest),
-        10 => numbers[4] < 3 && rest.is_empty(),
+        10 => numbers[4] < 2 && rest.is_empty(),
         _ => rest.is_empty(),
     };
     is_fine.then_some((said[1], numbers, rest))
@@ -89,7 +90,8 @@ fn numbers<'a>(packet: &Packet<'a>) -> (u8, Vec<u64>, &'a [u8]) {
             (9, of_progress(progress), &[])
         }
         Body::Refused(reason) => (10, vec![reason as u64], &[]),
-        Body::Ended { floor } => (11, vec![floor], &[]),
+        Body::Dropped => (11, vec![], &[]),
+        Body::Ended { floor } => (12, vec![floor], &[]),
     };
     numbers.extend(fields);
     (kind, numbers, octets)
@@ -142,7 +144,7 @@ fn blocks_have_the_octets_of_the_document() {
 #[test]
 fn blocks_are_read_by_the_letter() {
     let mut random = Pcg64Mcg::new(5);
-    let mut read = [0; 12];
+    let mut read = [0; 13];
     for _ in 0..60_000 {
         let mut block = random_block(&mut random);
         for _ in 0..random.next_u32() % 3 {
@@ -186,7 +188,7 @@ fn random_block(random: &mut Pcg64Mcg) -> Vec<u8> {
         beyond: random.next_u64(),
     };
     let floor = random.next_u64() % 9;
-    let body = match random.next_u32() % 11 {
+    let body = match random.next_u32() % 12 {
         0 => Body::Hello,
         1 => Body::Welcome { keep_us: 77 },
         2 => Body::Gone,
@@ -197,6 +199,7 @@ fn random_block(random: &mut Pcg64Mcg) -> Vec<u8> {
         7 => Body::Reply(fragment),
         8 => Body::Probe { floor, progress },
         9 => Body::Refused(Refusal::TooLong),
+        10 => Body::Dropped,
         _ => Body::Ended { floor },
     };
     let packet = Packet {
@@ -229,7 +232,7 @@ fn what_is_wrong_with_a_block_has_a_name() {
     };
     assert_eq!(with(|_| {}), Ok(()));
     assert_eq!(with(|block| block[0] = 2), Err(MessageError::Version(2)));
-    assert_eq!(with(|block| block[1] = 12), Err(MessageError::Kind(12)));
+    assert_eq!(with(|block| block[1] = 13), Err(MessageError::Kind(13)));
     assert_eq!(with(|block| block.push(0)), Err(MessageError::Field));
     assert_eq!(with(|block| block.truncate(33)), Err(MessageError::Short));
     assert_eq!(Packet::parse(&said[..3]), Err(MessageError::Short));

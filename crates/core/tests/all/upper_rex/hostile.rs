@@ -54,7 +54,7 @@ fn block(random: &mut Pcg64Mcg, session: u64, call: u64) -> Vec<u8> {
         9 => Body::Working,
         10..12 => Body::Reply(fragment),
         12 => Body::Probe { floor, progress },
-        13 => Body::Refused(Refusal::Dropped),
+        13 => Body::Dropped,
         14 => Body::Ended { floor },
         _ => Body::Call { floor, fragment },
     };

@@ -104,12 +104,10 @@ pub enum Refusal {
     Busy,
     /// It takes none as long as this.
     TooLong,
-    /// It has executed it, or begun to, and there is no reply.
-    Dropped,
 }
 
 impl Refusal {
-    const ALL: [Self; 3] = [Self::Busy, Self::TooLong, Self::Dropped];
+    const ALL: [Self; 2] = [Self::Busy, Self::TooLong];
 }
 
 /// Reasons for which nobody knows whether a call was executed.

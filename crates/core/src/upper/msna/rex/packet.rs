@@ -55,8 +55,10 @@ pub enum Body<'a> {
     Reply(Fragment<'a>),
     /// From a caller: what has come of the reply. Round 0: it asks what became of the call.
     Probe { floor: u64, progress: Progress },
-    /// From a server: the call has no reply and will get none.
+    /// From a server: the call is not executed.
     Refused(Refusal),
+    /// From a server: the call has no reply, and will have none.
+    Dropped,
     /// From a caller: it wants no more of the call.
     Ended { floor: u64 },
 }
@@ -174,7 +176,8 @@ impl<'a> Packet<'a> {
                 progress: Progress::parse(&mut fields)?,
             },
             10 => Body::Refused(fields.one_of(&Refusal::ALL)?),
-            11 => Body::Ended {
+            11 => Body::Dropped,
+            12 => Body::Ended {
                 floor: fields.u64()?,
             },
             kind => return Err(MessageError::Kind(kind)),
@@ -205,7 +208,7 @@ impl<'a> Packet<'a> {
         out.extend(self.receiver.to_be_bytes());
         out.extend(self.call.to_be_bytes());
         match self.body {
-            Body::Hello | Body::Gone | Body::Working => {}
+            Body::Hello | Body::Gone | Body::Working | Body::Dropped => {}
             Body::Welcome { keep_us } => out.extend(keep_us.to_be_bytes()),
             Body::Call { floor, fragment } | Body::Announcement { floor, fragment } => {
                 out.extend(floor.to_be_bytes());
@@ -238,7 +241,8 @@ impl Body<'_> {
             Self::Reply(_) => 8,
             Self::Probe { .. } => 9,
             Self::Refused(_) => 10,
-            Self::Ended { .. } => 11,
+            Self::Dropped => 11,
+            Self::Ended { .. } => 12,
         }
     }
 
@@ -252,6 +256,7 @@ impl Body<'_> {
                 | Self::Working
                 | Self::Reply(_)
                 | Self::Refused(_)
+                | Self::Dropped
         )
     }
 

@@ -1,6 +1,6 @@
 //! Blocks of servers.
 
-use super::{Calling, Calls, Session, State};
+use super::{Calls, Session, State};
 use crate::Time;
 use crate::upper::msna::Address;
 use crate::upper::msna::rex::fragments::{Receiving, Taken};
@@ -97,8 +97,7 @@ impl<B: Bugs> Calls<B> {
     }
 
     fn waiting(&self, to: Address) -> Vec<Call> {
-        let waits = |calling: &Calling| matches!(calling.state, State::Waits(_));
-        let calls = self.calls_to(to).filter(|(_, calling)| waits(calling));
+        let calls = self.calls_to(to).filter(|(_, calling)| calling.waits);
         calls.map(|(call, _)| call).collect()
     }
 
@@ -138,14 +137,13 @@ impl<B: Bugs> Calls<B> {
         body: &Body<'_>,
     ) -> Result<(), RexDiscard> {
         let calling = self.calls.get_mut(&call).ok_or(RexDiscard::Stale)?;
+        if calling.waits {
+            return Err(RexDiscard::Stale);
+        }
         match (body, &mut calling.state) {
-            (_, State::Waits(_)) => return Err(RexDiscard::Stale),
-            (Body::Refused(reason), _) => {
-                let outcome = match reason {
-                    Refusal::Dropped => Outcome::Failed(Failure::Dropped),
-                    reason => Outcome::Refused(*reason),
-                };
-                self.end(now, out, call, outcome);
+            (Body::Refused(reason), _) => self.end(now, out, call, Outcome::Refused(*reason)),
+            (Body::Dropped, _) => {
+                self.end(now, out, call, Outcome::Failed(Failure::Dropped));
             }
             (Body::Received(progress), State::Sends(sending)) => {
                 let mut progress = *progress;

@@ -104,7 +104,6 @@ impl<B: Bugs> Calls<B> {
         }
         calling.left = calling.left.saturating_sub(1);
         let progress = match &mut calling.state {
-            State::Waits(_) => None,
             State::Sends(sending) => {
                 if !self.bugs.planted(Planted::CallSaidOnce) {
                     sending.ask_again();

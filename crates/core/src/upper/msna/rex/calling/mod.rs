@@ -69,8 +69,9 @@ struct Session {
 #[derive(Clone, Debug)]
 struct Calling {
     has_reply: bool,
+    /// For a session: nothing of it has been said.
+    waits: bool,
     state: State,
-    /// None: a session is awaited.
     due: Option<Time>,
     /// How often it may still be said without an answer.
     left: u8,
@@ -79,8 +80,6 @@ struct Calling {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing has been said: there is no session.
-    Waits(Sending),
     Sends(Sending),
     /// The server has all of it.
     Works,
@@ -90,7 +89,7 @@ enum State {
 impl State {
     const fn octets(&self) -> usize {
         match self {
-            Self::Waits(sending) | Self::Sends(sending) => sending.len(),
+            Self::Sends(sending) => sending.len(),
             Self::Works => 0,
             Self::Receives(receiving) => receiving.len(),
         }
@@ -155,7 +154,8 @@ impl<B: Bugs> Calls<B> {
         let call = Call { to, number };
         let calling = Calling {
             has_reply,
-            state: State::Waits(sending),
+            waits: true,
+            state: State::Sends(sending),
             due: None,
             left: self.config.tries,
             is_ready: false,
@@ -174,11 +174,11 @@ impl<B: Bugs> Calls<B> {
         if self.servers.contains_key(&to) || self.servers.len() < self.config.peers_max {
             return true;
         }
-        let idle = self.due.iter().find_map(|(_, timer)| match timer {
+        let mut idle = self.due.iter().filter_map(|(_, timer)| match timer {
             Timer::Idle(idle) => Some(*idle),
             _ => None,
         });
-        let idle = idle.filter(|idle| self.calls_to(*idle).next().is_none());
+        let idle = idle.find(|idle| self.calls_to(*idle).next().is_none());
         idle.is_some_and(|idle| self.forget(idle))
     }
 
@@ -192,9 +192,8 @@ impl<B: Bugs> Calls<B> {
     /// A call has a session, and leaves.
     fn begins(&mut self, now: Time, call: Call) {
         if let Some(calling) = self.calls.get_mut(&call)
-            && let State::Waits(sending) = core::mem::replace(&mut calling.state, State::Works)
+            && core::mem::take(&mut calling.waits)
         {
-            calling.state = State::Sends(sending);
             self.is_ready(call);
             self.answered(now, call);
         }
@@ -361,7 +360,7 @@ impl<B: Bugs> Calls<B> {
         let Some(calling) = self.calls.get(&call) else {
             return;
         };
-        let was_said = !matches!(calling.state, State::Waits(_));
+        let was_said = !calling.waits;
         if self.bugs.planted(Planted::CancelledStays) {
             let outcome = Outcome::Failed(Failure::Cancelled);
             return out.events.push_back(Event::Ended { call, outcome });

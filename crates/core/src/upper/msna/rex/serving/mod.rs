@@ -117,9 +117,22 @@ impl Session {
         }
     }
 
-    fn refusal(&self, number: u64) -> Refusal {
+    /// What is said of a call that has ended.
+    fn fate(&self, number: u64) -> Body<'static> {
         let reason = self.refused.get(&number).copied();
-        reason.unwrap_or(Refusal::Dropped)
+        reason.map_or(Body::Dropped, Body::Refused)
+    }
+
+    const fn route(&self, own: u64, from: Address, number: u64) -> Route {
+        Route {
+            exchange: Exchange {
+                from,
+                session: self.number,
+                number,
+            },
+            incarnation: self.incarnation,
+            own,
+        }
     }
 }
 
@@ -143,18 +156,6 @@ impl<B: Bugs> Exchanges<B> {
             octets: sessions.clone().map(|session| session.octets).sum(),
             marks: sessions.map(|it| it.ended.len() + it.refused.len()).sum(),
             peers: self.sessions.len(),
-        }
-    }
-
-    fn route(&self, session: &Session, from: Address, number: u64) -> Route {
-        Route {
-            exchange: Exchange {
-                from,
-                session: session.number,
-                number,
-            },
-            incarnation: session.incarnation,
-            own: self.config.incarnation,
         }
     }
 
@@ -214,12 +215,8 @@ impl<B: Bugs> Exchanges<B> {
         let serving = session.exchanges.get(&exchange.number);
         if serving.is_some_and(|serving| matches!(serving.state, State::Executes)) {
             session.end(out, exchange, false);
-            let route = Route {
-                exchange,
-                incarnation: session.incarnation,
-                own,
-            };
-            route.say(out, Body::Refused(Refusal::Dropped));
+            let route = session.route(own, exchange.from, exchange.number);
+            route.say(out, Body::Dropped);
         }
     }
 
@@ -248,7 +245,7 @@ impl<B: Bugs> Exchanges<B> {
             let Some(session) = self.session_of(exchange) else {
                 continue;
             };
-            let incarnation = session.incarnation;
+            let route = session.route(own, exchange.from, exchange.number);
             let Some(serving) = session.exchanges.get_mut(&exchange.number) else {
                 continue;
             };
@@ -258,11 +255,6 @@ impl<B: Bugs> Exchanges<B> {
             };
             let Some(fragment) = sending.poll() else {
                 continue;
-            };
-            let route = Route {
-                exchange,
-                incarnation,
-                own,
             };
             let block = route.block(Body::Reply(fragment));
             if !sending.is_spent() {

@@ -42,19 +42,10 @@ impl<B: Bugs> Exchanges<B> {
             return Err(RexDiscard::UnknownSession);
         };
         session.heard = now;
-        let exchange = Exchange {
-            from,
-            session: session.number,
-            number: packet.call,
-        };
-        let route = Route {
-            exchange,
-            incarnation: session.incarnation,
-            own,
-        };
+        let route = session.route(own, from, packet.call);
         self.rises(out, from, packet.body.floor().unwrap_or(0));
         match packet.body {
-            Body::Ended { .. } => self.handle_ended(out, exchange),
+            Body::Ended { .. } => self.handle_ended(out, route.exchange),
             Body::Call { fragment, .. } => self.handle_call(now, out, route, &fragment, true),
             Body::Announcement { fragment, .. } => {
                 self.handle_call(now, out, route, &fragment, false)
@@ -83,18 +74,14 @@ impl<B: Bugs> Exchanges<B> {
         let is_full = self.sessions.len() >= self.config.peers_max;
         if !self.sessions.contains_key(&from) {
             if is_full {
-                let exchange = Exchange {
-                    from,
+                let refused = Packet {
                     session: 0,
-                    number: packet.call,
+                    sender: own,
+                    receiver: packet.sender,
+                    call: packet.call,
+                    body: Body::Refused(Refusal::Busy),
                 };
-                let incarnation = packet.sender;
-                let route = Route {
-                    exchange,
-                    incarnation,
-                    own,
-                };
-                route.say(out, Body::Refused(Refusal::Busy));
+                out.blocks.push_back((from, refused.emit()));
                 return Err(RexDiscard::Busy);
             }
             if !self.bugs.planted(Planted::SessionNumberReused) || self.last_session == 0 {
@@ -122,7 +109,7 @@ impl<B: Bugs> Exchanges<B> {
         if let Some(session) = self.sessions.get(&from) {
             let keep_us = self.config.keep_ns / 1000;
             let keep_us = u32::try_from(keep_us).unwrap_or(u32::MAX);
-            let route = self.route(session, from, packet.call);
+            let route = session.route(own, from, packet.call);
             route.say(out, Body::Welcome { keep_us });
         }
         Ok(())
@@ -186,12 +173,13 @@ impl<B: Bugs> Exchanges<B> {
         }
         if session.ended.contains(number) && !bugs.planted(Planted::EndedForgotten) {
             if fragment.asks {
-                let reason = session.refusal(number);
-                let answer = match has_reply {
-                    true => Body::Refused(reason),
-                    false => Body::Working,
-                };
-                route.say(out, answer);
+                route.say(
+                    out,
+                    match has_reply {
+                        true => session.fate(number),
+                        false => Body::Working,
+                    },
+                );
             }
             return Err(RexDiscard::Duplicate);
         }
@@ -309,8 +297,7 @@ impl<B: Bugs> Exchanges<B> {
             return Err(RexDiscard::Stale);
         }
         let Some(serving) = session.exchanges.get_mut(&number) else {
-            let reason = session.refusal(number);
-            route.say(out, Body::Refused(reason));
+            route.say(out, session.fate(number));
             return Err(RexDiscard::Stale);
         };
         serving.heard = now;
