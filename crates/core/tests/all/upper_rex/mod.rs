@@ -1,5 +1,6 @@
 //! REX: calls and replies, at most once each, whatever becomes of blocks and ends.
 
+mod below;
 mod format;
 mod hostile;
 mod laws;

@@ -108,9 +108,9 @@ impl<B: Bugs> Calls<B> {
             server.fresh_until = now;
         }
         self.set_acknowledge(from, None);
-        let waiting = self.waiting(from);
-        let all: Vec<_> = self.calls_to(from).map(|(call, _)| call).collect();
-        for call in all.into_iter().filter(|call| !waiting.contains(call)) {
+        let said = self.calls_to(from).filter(|(_, calling)| !calling.waits);
+        let said: Vec<_> = said.map(|(call, _)| call).collect();
+        for call in said {
             self.end(now, out, call, Outcome::Failed(Failure::Restarted));
         }
     }

@@ -323,7 +323,7 @@ impl<B: Bugs> Calls<B> {
         self.say(out, call, Body::Ended { floor });
     }
 
-    /// Tells what has become of a call.
+    /// Tells what has become of a call; nobody hears what has of an announcement.
     fn end(&mut self, now: Time, out: &mut Out, call: Call, outcome: Outcome) {
         let Some(calling) = self.calls.remove(&call) else {
             return;
