@@ -35,5 +35,6 @@ mod upper;
 mod upper_inquiry;
 mod upper_msdl;
 mod upper_msnl;
+mod upper_rex;
 mod wire;
 mod wire_pseudowire;

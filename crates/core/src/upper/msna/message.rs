@@ -176,7 +176,7 @@ pub enum MessageError {
 }
 
 const VERSION: u8 = 1;
-const CRC_LEN: usize = 4;
+pub(super) const CRC_LEN: usize = 4;
 
 impl Message {
     /// From a block.
@@ -195,7 +195,7 @@ impl Message {
         if version != VERSION {
             return Err(MessageError::Version(version));
         }
-        let call = u32::from_be_bytes(fields.take()?);
+        let call = fields.u32()?;
         let incarnation = fields.u64()?;
         let (from, to) = (fields.host()?, fields.host()?);
         let body = match kind {
@@ -298,7 +298,7 @@ fn emit_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// The CRC-32 of I.363.5 (AAL5).
-fn crc32(octets: &[u8]) -> u32 {
+pub(super) fn crc32(octets: &[u8]) -> u32 {
     struct Crc<'a>(&'a [u8]);
 
     impl Kernel for Crc<'_> {
@@ -314,20 +314,24 @@ fn crc32(octets: &[u8]) -> u32 {
 }
 
 /// The fields of a message that have not been read.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
         let (field, rest) = self.0.split_first_chunk().ok_or(MessageError::Short)?;
         self.0 = rest;
         Ok(*field)
     }
 
-    fn u16(&mut self) -> Result<u16, MessageError> {
+    pub(super) fn u16(&mut self) -> Result<u16, MessageError> {
         self.take().map(u16::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, MessageError> {
+    pub(super) fn u32(&mut self) -> Result<u32, MessageError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, MessageError> {
         self.take().map(u64::from_be_bytes)
     }
 
@@ -340,13 +344,13 @@ impl<'a> Fields<'a> {
     }
 
     /// By its place in a list.
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, MessageError> {
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, MessageError> {
         let [at] = self.take()?;
         let found = all.get(usize::from(at));
         found.copied().ok_or(MessageError::Field)
     }
 
-    fn rest(&mut self) -> &'a [u8] {
+    pub(super) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.0)
     }
 

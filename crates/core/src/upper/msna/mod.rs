@@ -4,13 +4,13 @@
 //! - [`Msdl`]: associations, whose blocks go in cells of the network's own size.
 //! - [`Access`]: the network below, which hears of all work.
 //! - [`Msnl`]: associations are asked for, admitted and released by [`Message`]s out of band.
-//!
-//! **Not here:** exchanges over associations.
+//! - [`rex`]: calls and their replies, at most once each, in blocks of either.
 
 mod access;
 mod message;
 mod msdl;
 mod msnl;
+pub mod rex;
 
 pub use access::{Access, Work};
 pub use message::{
