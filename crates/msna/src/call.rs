@@ -2,7 +2,7 @@ use core::num::NonZeroU32;
 
 use cellgate::{Aal, TrafficContract};
 use cellgate_core::aal::mssar;
-use cellgate_core::upper::msna::Notify;
+use cellgate_core::upper::msna::{Notify, Sap};
 use cellgate_core::wire::MSSAR_ATM_LEN;
 
 use crate::Error;
@@ -32,6 +32,8 @@ pub struct Call {
     pub notify: Notify,
     /// Whether this end is woken by none, and looks.
     pub polled: bool,
+    /// The access point of this end, as the other hears it; none: one of its own.
+    pub from: Option<Sap>,
 }
 
 impl Default for Call {
@@ -41,6 +43,7 @@ impl Default for Call {
             contract: "ubr".to_owned(),
             notify: Notify::Last,
             polled: false,
+            from: None,
         }
     }
 }

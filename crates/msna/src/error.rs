@@ -1,5 +1,6 @@
 use std::io;
 
+use cellgate_core::upper::msna::rex::CallError;
 use cellgate_core::upper::msna::{Address, Refusal};
 use rustix::io::Errno;
 
@@ -33,6 +34,9 @@ pub enum Error {
     /// All circuits are in use, or were a moment ago.
     #[error("all {0} circuits of this node are in use, or were within the last second")]
     NoCircuit(u16),
+    /// Too much is under way, or the call is too long.
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// The contract is none.
     #[error("no contract: {0}")]
     Contract(String),

@@ -13,6 +13,7 @@
 //! - [`Node`]: a host of an interface, which calls others and is called.
 //! - [`Liaison`]: one end of an association. A block that is lost is lost; a block that comes is
 //!   whole.
+//! - [`Exchanger`]: calls and their replies over associations, at most once.
 //! - [`Access`]: a block is cut into cells here, or by the adapter, or is a packet of its own.
 //!
 //! ```no_run
@@ -37,15 +38,18 @@ mod call;
 mod cells;
 mod circuits;
 mod error;
+mod exchanger;
 mod liaison;
 mod node;
 mod path;
 
 pub use call::{Access, Call};
 pub use error::Error;
+pub use exchanger::Exchanger;
 pub use liaison::{Liaison, LiaisonCounters};
 pub use node::{Event, Node, NodeConfig, PORT};
 
+pub use cellgate_core::upper::msna::rex;
 pub use cellgate_core::upper::msna::{Address, AddressError, Notify, Refusal, Sap};
 
 use cellgate::Time;

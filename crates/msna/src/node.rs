@@ -126,6 +126,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
+    incarnation: u64,
     msnl: Msnl,
     signalling: Path,
     circuits: Circuits,
@@ -155,6 +156,7 @@ impl Node {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let incarnation = since.unwrap_or_default().as_nanos() as u64;
         Ok(Self {
+            incarnation,
             msnl: Msnl::new(MsnlConfig {
                 host: config.host,
                 incarnation,
@@ -179,12 +181,18 @@ impl Node {
         self.served.insert(sap);
     }
 
+    /// A greater number each time that the host begins.
+    pub const fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     /// Messages that came and were thrown away.
     pub const fn counts(&self) -> &MsnlCounts {
         self.msnl.counts()
     }
 
-    /// Calls another host, and waits for its answer: 2 s at most. Others may call meanwhile.
+    /// Calls another host, and waits for its answer: 2 s at most. Others may call meanwhile. An
+    /// event that was heard during a call is of liaisons before it.
     ///
     /// # Errors
     /// Admission refuses here or there, with an offer; nobody answers.
@@ -216,7 +224,7 @@ impl Node {
             liaison.dally(Duration::MAX);
         }
         let connect = Connect {
-            from: Sap(vci.into()),
+            from: call.from.unwrap_or(Sap(vci.into())),
             to: to.sap,
             vci,
             notify: call.notify,

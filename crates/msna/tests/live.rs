@@ -327,7 +327,7 @@ fn sleeps(daemon: &Daemon, notify: Notify, dally: Duration) -> f64 {
         let call = Call {
             contract: "cbr:pcr=200".to_owned(),
             notify,
-            polled: false,
+            ..Call::default()
         };
         let mut liaison = node.connect(echo_of(CALLED), &call).unwrap();
         let mut block = Vec::new();

@@ -69,6 +69,7 @@ impl Args {
                 NotifyWord::Both => Notify::Both,
             },
             polled: matches!(self.notify, NotifyWord::Polled),
+            from: None,
         }
     }
 

@@ -83,6 +83,13 @@ pub struct Call {
     number: u64,
 }
 
+impl Call {
+    /// The end that is called.
+    pub const fn to(self) -> Address {
+        self.to
+    }
+}
+
 /// A call of another's, which is executed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Exchange {
