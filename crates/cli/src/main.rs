@@ -17,7 +17,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
 use commands::server::files::{get, ls, put, serve as serve_files};
-use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
+use commands::server::{itf, msna, perf, ping, recv, save, send, stats, top, tun, vc};
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
 
 /// A real-time ATM host in user space.
@@ -46,6 +46,7 @@ enum Command {
     #[command(subcommand)]
     Lab(lab::Command),
     Ls(ls::Args),
+    Msna(msna::Command),
     Perf(perf::Args),
     Ping(ping::Args),
     Put(put::Args),
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Command::Itf(command) => itf::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Ls(args) => ls::run_ls(&args),
+        Command::Msna(command) => msna::run(&command),
         Command::Perf(args) => perf::run(&args),
         Command::Ping(args) => ping::run(&args),
         Command::Put(args) => put::run_put(&args),

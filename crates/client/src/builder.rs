@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cellgate_core::adapter::Notification;
+use cellgate_core::adapter::{Marks, Notification};
 use cellgate_core::server::{Address, Confirm, Open, Request};
 
 use crate::control::{Control, unexpected};
@@ -20,6 +20,7 @@ pub struct Builder {
     /// A socket that is connected already.
     connected: Option<Arc<OwnedFd>>,
     notification: Option<Notification>,
+    marks: Marks,
     transmit_pdus: Option<u32>,
     receive_pdus: Option<u32>,
     completions: bool,
@@ -34,6 +35,7 @@ impl Default for Builder {
             socket: None,
             connected: None,
             notification: None,
+            marks: Marks::None,
             transmit_pdus: None,
             receive_pdus: None,
             completions: true,
@@ -75,6 +77,14 @@ impl Builder {
     /// PDUs, a waiting reader looks every millisecond.
     pub fn notification(mut self, notification: Notification) -> Self {
         self.notification = Some(notification);
+        self
+    }
+
+    /// What marks the cells of AAL0 that [`Builder::notification`] is about. Without: nothing, and
+    /// each cell is told as a PDU. With [`Marks::Mssar`] the first and last cells of blocks are
+    /// told, and those between wait for them.
+    pub fn marks(mut self, marks: Marks) -> Self {
+        self.marks = marks;
         self
     }
 
@@ -142,6 +152,7 @@ impl Builder {
             address: self.address.parse::<Address>()?,
             contract: self.contract.clone(),
             notification: self.notification,
+            marks: self.marks,
             transmit_pdus: self.transmit_pdus,
             receive_pdus: self.receive_pdus,
             completions: self.completions,

@@ -49,7 +49,7 @@ pub use place::socket_path;
 pub use stream::StreamReader;
 
 pub use cellgate_core::Time;
-pub use cellgate_core::adapter::{Discard, DiscardCounts, Notification, VcStats};
+pub use cellgate_core::adapter::{Discard, DiscardCounts, Marks, Notification, VcStats};
 pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
     Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,

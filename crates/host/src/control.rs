@@ -12,7 +12,7 @@ mod tests {
     use cellgate_core::Time;
     use cellgate_core::adapter::{
         Aal, AdapterStats, AttachmentIndex, ClpScope, Discard, DiscardCounts, Excess, Interleaving,
-        Notification, OpenRequest, PortIndex, Receive, Sustained, Transmit, VcInfo, VcStats,
+        Marks, Notification, OpenRequest, PortIndex, Receive, Sustained, Transmit, VcInfo, VcStats,
     };
     use cellgate_core::contract::CellRate;
     use cellgate_core::wire::VpiVci;
@@ -40,6 +40,7 @@ mod tests {
             }),
             attachment: AttachmentIndex(u16::MAX),
             receive: Some(Receive {
+                marks: Marks::None,
                 rate,
                 sustained: rate.map(|rate| Sustained {
                     rate,

@@ -1,6 +1,7 @@
 //! Hostile and unlucky clients, daemons and adapters, while connections that conform are under way.
 //! Long forms: `CELLGATE_KILLS=100` and `CELLGATE_OPENS=100000`.
 
+use cellgate_core::adapter::Marks;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -145,6 +146,7 @@ fn hostile(socket: &Path) {
     for (end, contract) in contracts {
         let mut raw = Raw::new(socket);
         let open = Open {
+            marks: Marks::None,
             address: format!("{end}.0.310").parse().expect("an address"),
             contract: contract.to_owned(),
             notification: None,

@@ -3,6 +3,7 @@
 //! A PDU is judged at its first cell, as with AAL5. It is charged cell by cell: others begin before
 //! it ends, and must find what it has used.
 
+use super::aal0::Ends;
 use super::reassembly::{Reception, known};
 use super::timeouts::Timeouts;
 use super::vc::{Standing, Tell};
@@ -203,7 +204,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.board.charge(Work::ReceiveCells, 1);
         self.board.charge(Work::ReceivePdu, 1);
         self.board.judged(CellOutcome::Delivered, 1);
-        self.tell_delivery(received.cells.into(), head);
+        let cells = received.cells.into();
+        self.tell_delivery(cells, Ends::of_pdu(cells), head);
     }
 
     /// The first cell of a PDU that was not let in.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Aal, Discard, DiscardCounts, PortIndex};
+use super::{Aal, Discard, DiscardCounts, Marks, PortIndex};
 use crate::Time;
 use crate::aal::aal34;
 use crate::contract::CellRate;
@@ -168,6 +168,9 @@ pub struct Receive {
     pub fixed_sdu: bool,
     pub excess: Excess,
     pub notification: Notification,
+    /// Which cells of an AAL0 VC notification is about.
+    #[serde(default)]
+    pub marks: Marks,
     /// Fill of the receive queue at which its client is told.
     pub queue_threshold: u32,
 }

@@ -8,8 +8,8 @@ use super::schedule::{Class, PeakRate};
 use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
     Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
-    Excess, Interleaving, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive, Refusal,
-    Region, Transmit, VcId, VcIndex, VcInfo, Work,
+    Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive,
+    Refusal, Region, Transmit, VcId, VcIndex, VcInfo, Work,
 };
 use crate::Time;
 use crate::aal::{Memory, aal0};
@@ -660,11 +660,12 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
     let receive = request
         .receive
         .is_none_or(|Receive { max_sdu, .. }| max_sdu_ok(max_sdu));
-    // The sustained rate judges beside a peak rate.
     let receive = receive
-        && request
-            .receive
-            .is_none_or(|receive| receive.rate.is_some() || receive.sustained.is_none());
+        && request.receive.is_none_or(|receive| {
+            // The sustained rate judges beside a peak rate, and other AALs mark their PDUs.
+            (receive.rate.is_some() || receive.sustained.is_none())
+                && (receive.marks == Marks::None || request.aal == Aal::Aal0)
+        });
     let transmit = request.transmit.is_none_or(|transmit| {
         let best_effort = transmit.weight > 0 && transmit.rate.is_none();
         let guaranteed = transmit.rate.is_some() && transmit.peak.is_none();

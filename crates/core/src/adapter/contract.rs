@@ -3,7 +3,7 @@
 use super::aal::Interleaving;
 use super::vc::{Bounds, PDU_ALIGN};
 use super::{
-    Aal, AttachmentIndex, ClpScope, Excess, Notification, OpenRequest, PortIndex, Receive,
+    Aal, AttachmentIndex, ClpScope, Excess, Marks, Notification, OpenRequest, PortIndex, Receive,
     Sustained, Transmit,
 };
 use crate::aal::aal0;
@@ -26,6 +26,8 @@ pub struct Assumptions {
     pub interleaving: Interleaving,
     /// When the client is told of received cells.
     pub notification: Notification,
+    /// What marks the cells of AAL0 that this is about.
+    pub marks: Marks,
     /// SDUs of the largest size that may wait to be sent; none: as many as the credit of an
     /// interval has, or as leave while the client is late.
     pub transmit_pdus: Option<u32>,
@@ -81,6 +83,9 @@ pub enum Unserved {
     /// A burst makes the cells of others late.
     #[error("burst={0}: at most {max} cells", max = TrafficDescriptor::BURST_MAX)]
     LongBurst(u32),
+    /// Other AALs mark the cells of their PDUs themselves.
+    #[error("marks belong to aal0: on aal5 and aal34 notification is of their PDUs")]
+    MarksOutsideAal0,
     /// An AAL0 SDU is a cell.
     #[error("max_sdu={0}: an SDU of aal0 has 52 octets")]
     CellSdu(u32),
@@ -116,7 +121,7 @@ pub struct Terms {
 impl Terms {
     /// The terms of `contract`.
     pub fn of(contract: &TrafficContract, assumptions: &Assumptions) -> Result<Self, Unserved> {
-        check(contract)?;
+        check(contract, assumptions.marks)?;
         let with = Context {
             contract,
             assumptions,
@@ -199,7 +204,7 @@ fn buffer(octets: u64) -> Result<(u32, u32), Unserved> {
 }
 
 /// What concerns the whole contract.
-fn check(contract: &TrafficContract) -> Result<(), Unserved> {
+fn check(contract: &TrafficContract, marks: Marks) -> Result<(), Unserved> {
     let aal0 = contract.aal == Some(contract::Aal::Aal0);
     let best_effort = contract.category == ServiceCategory::Ubr;
     let excess = contract.excess;
@@ -214,6 +219,7 @@ fn check(contract: &TrafficContract) -> Result<(), Unserved> {
         Police::Frame if aal0 => Err(Unserved::CellsByFrame),
         Police::Buffer if excess != contract::Excess::Discard => Err(Unserved::NoExcess),
         _ if best_effort && excess == contract::Excess::Tag => Err(Unserved::TaggedBestEffort),
+        _ if marks != Marks::None && !aal0 => Err(Unserved::MarksOutsideAal0),
         _ => Ok(()),
     }
 }
@@ -244,6 +250,7 @@ impl Context<'_> {
             fixed_sdu: false,
             excess: Excess::Discard,
             notification: self.assumptions.notification,
+            marks: self.assumptions.marks,
             queue_threshold: 0,
             guaranteed: self.contract.category != ServiceCategory::Ubr,
         };

@@ -14,6 +14,7 @@
 //! takes a third of the time that its cells would. A PDU that crosses needs no CRC: its octets were
 //! never on a line.
 
+use super::aal0::Ends;
 use super::firmware::TRANSMIT_BUDGET;
 use super::reassembly::{Arrival, Reception};
 use super::transmit::{Turn, header_of, take_off};
@@ -207,7 +208,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             self.tell_progress(before);
         }
         self.count_held(1, way.cells);
-        self.publish(way.header, sdu.len, way.cells, sdu.uu, sdu.cpi);
+        let ends = Ends::of_pdu(way.cells);
+        self.publish(way.header, sdu.len, way.cells, ends, sdu.uu, sdu.cpi);
     }
 
     /// Holds `further` cells, `cells` in all.

@@ -14,6 +14,7 @@
 //! FIFOs, events, commands, and the charge for named work.
 
 mod aal;
+mod aal0;
 mod aal34;
 mod board;
 mod clients;
@@ -40,6 +41,7 @@ mod unreceived;
 mod vc;
 
 pub use aal::{Aal, Interleaving};
+pub use aal0::Marks;
 pub use board::{Attachment, Board, PortIndex, Region, Work};
 pub use command::{
     AdapterState, AdapterStats, AttachmentIndex, ClpScope, Command, Completion, Config, Excess,

@@ -101,6 +101,14 @@ planted! {
         EventBeforeDescriptor,
         /// The first cell of a PDU is never told.
         FirstCellSilent,
+        /// Start of MSSAR marks nothing.
+        StartMissed,
+        /// The last cell of MSSAR is looked for at Sequence 0.
+        LastAtSequence0,
+        /// Either mark of MSSAR is taken for both.
+        EitherMarkAsBoth,
+        /// The last cell of MSSAR is looked for in the cell's header, as that of AAL5.
+        MarkOfHeader,
         /// Silent events wait for one more than the threshold.
         SilentThresholdByOne,
         /// Silent events wait for ever.

@@ -2,6 +2,7 @@
 
 use cellgate_simd::Fold;
 
+use super::aal0::Ends;
 use super::clients::{Clients, Urgency};
 use super::table::Table;
 use super::vc::{Cold, PDU_ALIGN, Standing, Tell, Vc, align_pdu};
@@ -10,7 +11,7 @@ use super::{
     Region, Work,
 };
 use crate::Time;
-use crate::aal::{Memory, aal0, aal5};
+use crate::aal::{Memory, aal5};
 use crate::queue::{ReceiveDescriptor, Words};
 use crate::wire::{CellFormat, Header, PAYLOAD_LEN, Trailer};
 
@@ -395,7 +396,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Offset in the receive buffer of the PDU in progress.
     #[inline(always)]
-    fn offset(&self) -> usize {
+    pub(super) fn offset(&self) -> usize {
         self.vc.receiver.offset as usize
     }
 
@@ -496,25 +497,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     #[inline(always)]
     fn deliver(&mut self, header: Header, sdu: aal5::Sdu) {
         let cells = self.vc.receiver.held();
-        self.publish(header, sdu.len.into(), cells, sdu.uu, sdu.cpi);
-    }
-
-    /// Takes one cell of an AAL0 VC.
-    pub(super) fn aal0(mut self, header: Header, cell: &[u8]) {
-        if let Err(reason) = self.begin(header) {
-            self.refuse(reason);
-            self.discard(reason, 1);
-            return;
-        }
-        let offset = self.offset();
-        let Some(sdu) = aal0::receive(cell, self.format) else {
-            return;
-        };
-        self.vc.region.receive_buffer().write(offset, &sdu);
-        self.stats.cells_held += 1;
-        self.board.charge(Work::ReceiveCells, 1);
-        self.vc.receiver.flags.clp |= header.clp();
-        self.publish(header, aal0::SDU_LEN as u32, 1, 0, 0);
+        let ends = Ends::of_pdu(cells);
+        self.publish(header, sdu.len.into(), cells, ends, sdu.uu, sdu.cpi);
     }
 
     /// What is known of the PDU in progress without its trailer.
@@ -541,7 +525,15 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Puts the PDU in progress into the receive queue and tells of it.
     #[inline(always)]
-    pub(super) fn publish(&mut self, header: Header, len: u32, cells: u32, uu: u8, cpi: u8) {
+    pub(super) fn publish(
+        &mut self,
+        header: Header,
+        len: u32,
+        cells: u32,
+        ends: Ends,
+        uu: u8,
+        cpi: u8,
+    ) {
         let descriptor = ReceiveDescriptor {
             len,
             uu,
@@ -583,7 +575,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.board.judged(CellOutcome::Delivered, 1);
 
         let stale = self.board.planted(Planted::EventBeforeDescriptor);
-        self.tell_delivery(cells, if stale { before } else { before + 1 });
+        self.tell_delivery(cells, ends, if stale { before } else { before + 1 });
     }
 
     /// Ends the PDU in progress: the cells held and `further` ones are discarded, the write head
@@ -717,13 +709,12 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     }
 
     #[inline(always)]
-    pub(super) fn tell_delivery(&mut self, cells: u32, head: u64) {
+    pub(super) fn tell_delivery(&mut self, cells: u32, ends: Ends, head: u64) {
         let Some(receive) = known(self.cold).request.receive else {
             return;
         };
         let urgency = match receive.notification {
-            Notification::Polled => Urgency::Never,
-            Notification::FirstCell if cells > 1 => Urgency::Never,
+            notification if !ends.tells(notification) => Urgency::Never,
             Notification::Silent {
                 threshold,
                 longest_delay_ns,

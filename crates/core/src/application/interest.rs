@@ -2,7 +2,7 @@
 
 use super::OpenConnection;
 use crate::Time;
-use crate::adapter::Notification;
+use crate::adapter::{Marks, Notification};
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +88,12 @@ impl<M> OpenConnection<M> {
     /// those whom only time or the server can help.
     pub fn sleep(&self, now: Time, interest: Interest) -> Sleep {
         let opened = self.opened();
-        let events_tell = !matches!(
-            opened.notification,
-            Some(Notification::FirstCell | Notification::Polled)
-        );
+        let events_tell = match opened.notification {
+            Some(Notification::Polled) => false,
+            // Told of a block's first cell, a reader of cells looks for the others itself.
+            Some(Notification::FirstCell) => opened.marks == Marks::Mssar,
+            _ => true,
+        };
         let credit_at = self.suspended_at(now);
         let is_untold = interest.receive && !events_tell
             || (interest.send.is_some() || interest.sent) && !opened.completions;

@@ -172,7 +172,7 @@ mod tests {
     use core::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::adapter::{Discard, VcStats};
+    use crate::adapter::{Discard, Marks, VcStats};
     use crate::contract::CellRate;
 
     /// Memory whose writer can be met at work.
@@ -237,6 +237,7 @@ mod tests {
             address: "a_name_of_15-at.4095.65535".parse().unwrap(),
             contract: "ubr,aal5".into(),
             notification: None,
+            marks: Marks::None,
             transmit_pdus: None,
             receive_pdus: None,
             completions: false,

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     Address, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, Refused, Settings,
 };
-use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
+use crate::adapter::{AttachmentIndex, Marks, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
 use crate::line::LineSpec;
 use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -174,6 +174,9 @@ pub struct Open {
     /// When events tell of received cells; none: at the last cell of each PDU.
     #[serde(default)]
     pub notification: Option<Notification>,
+    /// What marks the cells of AAL0 that notification is about.
+    #[serde(default)]
+    pub marks: Marks,
     /// SDUs of the largest size that may wait to be sent; none: as many as its credit interval has,
     /// at least 2.
     #[serde(default)]
@@ -313,6 +316,8 @@ pub struct Opened {
     pub attachment_generation: u32,
     /// When events tell of received cells; none: at the last cell of each PDU.
     pub notification: Option<Notification>,
+    /// What marks the cells of AAL0 that notification is about.
+    pub marks: Marks,
     /// Whether a PDU that has left interrupts.
     pub completions: bool,
     /// The largest SDU to send; none: it does not send.
@@ -431,6 +436,7 @@ pub struct ConnectionInfo {
     pub contract: String,
     /// As it was asked for ([`Open`]).
     pub notification: Option<Notification>,
+    pub marks: Marks,
     pub transmit_pdus: Option<u32>,
     pub receive_pdus: Option<u32>,
     pub completions: bool,

@@ -71,6 +71,7 @@ impl Circumstances<'_> {
             cdvt_ns: assume.cdvt_ns,
             interleaving: assume.interleaving,
             notification: self.open.notification.unwrap_or(Notification::LastCell),
+            marks: self.open.marks,
             transmit_pdus: self.open.transmit_pdus,
             receive_pdus: self.open.receive_pdus.unwrap_or(0),
             wake_up_ns: assume.wake_up_ns,

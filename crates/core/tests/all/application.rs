@@ -1,7 +1,7 @@
 //! A program at its end of the control socket: what it says and does about what a server says.
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{AttachmentIndex, Notification, VcId, VcIndex, VcStats};
+use cellgate_core::adapter::{AttachmentIndex, Marks, Notification, VcId, VcIndex, VcStats};
 use cellgate_core::application::{
     Answer, Application, Cause, Enclosure, End, Failure, Interest, Output, Unsendable,
 };
@@ -35,6 +35,7 @@ struct Program {
 fn opened(contract: &str) -> Opened {
     let credit = Credit::for_sdu_rate(8_000_000, 100, Jitter::Low);
     Opened {
+        marks: Marks::None,
         address: "a.0.100".parse().unwrap(),
         contract: contract.to_owned(),
         vc: VcId {
@@ -69,6 +70,7 @@ const CONTRACT: &str = "cbr,aal5:pcr=100000,max_sdu=100";
 
 fn open() -> Request {
     Request::Open(Open {
+        marks: Marks::None,
         address: "a.0.100".parse().unwrap(),
         contract: CONTRACT.to_owned(),
         notification: None,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Aal, Assumptions, AttachmentIndex, ClpScope, Excess, Interleaving, Notification, OpenRequest,
-    PortIndex, Receive, Sustained, Terms, Transmit, Unserved,
+    Aal, Assumptions, AttachmentIndex, ClpScope, Excess, Interleaving, Marks, Notification,
+    OpenRequest, PortIndex, Receive, Sustained, Terms, Transmit, Unserved,
 };
 use cellgate_core::contract::{CellRate, FrameGcra, TrafficContract, aal5_cells};
 use cellgate_core::queue::{ConnectionGeometry, ConnectionSizes};
@@ -21,6 +21,7 @@ const INTERLEAVING: Interleaving = Interleaving {
 
 /// A link that brings cells one by one, and a client that is up to a millisecond late.
 const ASSUMED: Assumptions = Assumptions {
+    marks: Marks::None,
     line: CellRate::OC3,
     cdvt_ns: 7,
     interleaving: INTERLEAVING,
@@ -47,6 +48,7 @@ fn rate(cell_s: u32) -> Option<CellRate> {
 
 /// Nothing is policed.
 const RECEIVE: Receive = Receive {
+    marks: Marks::None,
     rate: None,
     sustained: None,
     cdvt_ns: 7,
@@ -314,6 +316,17 @@ fn what_the_adapter_cannot_do_is_refused_with_the_reason() {
     ] {
         terms(text);
     }
+    // Blocks are marked in cells, and cells are AAL0's.
+    let marked = Assumptions {
+        marks: Marks::Mssar,
+        ..ASSUMED
+    };
+    for text in ["cbr", "ubr,aal34"] {
+        let unserved = Err(Unserved::MarksOutsideAal0);
+        assert_eq!(terms_with(text, &marked), unserved, "{text}");
+    }
+    let served = terms_with("ubr,aal0", &marked).expect("its cells may be marked");
+    assert_eq!(served.receive.unwrap().marks, Marks::Mssar);
     let needless = terms("cbr:pcr=353207,cdvt=1000s");
     let Err(Unserved::Buffer { needed }) = needless.sizes() else {
         panic!("{:?}", needless.sizes());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Config, Notification, OpenRequest, Outcome, PortConfig, PortIndex,
+    Aal, AttachmentIndex, Config, Marks, Notification, OpenRequest, Outcome, PortConfig, PortIndex,
     Receive, Refusal, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::contract::CellRate;
@@ -368,6 +368,7 @@ impl World {
             aal: Aal::Aal5,
             attachment,
             receive: Some(Receive {
+                marks: Marks::None,
                 rate: None,
                 sustained: None,
                 cdvt_ns: 0,

@@ -35,19 +35,29 @@ fn address(host: Ipv4Addr, sap: u64) -> Address {
 
 fn connect(vci: u16) -> Connect {
     Connect {
-        from: address(ONE, 1),
-        to: address(OTHER, 7),
+        from: Sap(1),
+        to: Sap(7),
         vci,
         notify: Notify::Last,
         contract: "ubr,aal0".to_owned(),
     }
 }
 
+fn message(body: Body) -> Message {
+    Message {
+        call: 9,
+        incarnation: 0x0102_0304_0506_0708,
+        from: ONE,
+        to: OTHER,
+        body,
+    }
+}
+
 /// Hands all that `from` says to `to`; how many messages.
-fn carry(now: Time, from: &mut Msnl, host: Ipv4Addr, to: &mut Msnl) -> usize {
+fn carry(now: Time, from: &mut Msnl, to: &mut Msnl) -> usize {
     let mut count = 0;
     while let Some((_, block)) = from.poll_out() {
-        to.handle(now, host, &block);
+        to.handle(now, &block);
         count += 1;
     }
     count
@@ -62,22 +72,23 @@ fn asked(msnl: &mut Msnl) -> (Asked, Connect) {
 
 #[test]
 fn messages_have_their_octets() {
-    let accept = Message {
-        incarnation: 0x0102_0304_0506_0708,
-        call: 9,
-        body: Body::Accept {
-            caller: 5,
-            vci: 0x1234,
-        },
-    };
-    let block = accept.emit();
+    let block = message(Body::Accept {
+        caller: 5,
+        vci: 0x1234,
+    })
+    .emit();
     let expected = [
         &[1, 2, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8][..],
+        &[10, 0, 0, 1, 10, 0, 0, 2],
         &[0, 0, 0, 0, 0, 0, 0, 5, 0x12, 0x34],
     ];
-    assert_eq!(block[..24], expected.concat());
-    assert_eq!(block.len(), 28);
+    assert_eq!(block[..32], expected.concat());
+    assert_eq!(block.len(), 36);
     assert_eq!(address(OTHER, 7).to_string(), "10.0.0.2:7");
+    assert_eq!("10.0.0.2:7".parse(), Ok(address(OTHER, 7)));
+    for none in ["10.0.0.2", "10.0.0.2:", "10.0.0.2:x", "host:7", ""] {
+        assert!(none.parse::<Address>().is_err(), "{none}");
+    }
 }
 
 #[test]
@@ -91,22 +102,17 @@ fn messages_come_back_and_no_changed_one_does() {
             offer: "cbr,aal0:pcr=10".to_owned(),
         },
         Body::Release {
-            to: OTHER,
             receiver: 4,
             vci: 5,
         },
         Body::Datagram {
-            from: address(ONE, 1),
-            to: address(OTHER, 2),
+            from: Sap(1),
+            to: Sap(2),
             octets: vec![1; 100],
         },
     ];
     for body in bodies {
-        let message = Message {
-            incarnation: u64::MAX,
-            call: 7,
-            body,
-        };
+        let message = message(body);
         let block = message.emit();
         assert_eq!(Message::parse(&block), Ok(message));
         for bit in 0..8 * block.len() {
@@ -122,31 +128,26 @@ fn messages_come_back_and_no_changed_one_does() {
     let mut long = connect(1);
     long.contract = "\u{e4}".repeat(TEXT_MAX);
     let body = Body::Connect(long);
-    let message = Message {
-        incarnation: 1,
-        call: 1,
-        body,
-    };
-    let parsed = Message::parse(&message.emit()).unwrap();
+    let parsed = Message::parse(&message(body).emit()).unwrap();
     assert!(matches!(parsed.body, Body::Connect(it) if it.contract.len() == TEXT_MAX));
 }
 
 #[test]
 fn a_call_is_accepted_once_whatever_comes_twice() {
     let (mut one, mut other) = (msnl(ONE, 1), msnl(OTHER, 1));
-    let call = one.connect(NOW, connect(40));
-    assert_eq!(carry(NOW, &mut one, ONE, &mut other), 1);
+    let call = one.connect(NOW, OTHER, connect(40));
+    assert_eq!(carry(NOW, &mut one, &mut other), 1);
     let (asked_of, said) = asked(&mut other);
     assert_eq!(said, connect(40));
     // It is asked for again before it is answered, and behind that.
     one.handle_deadline(Time::from_ns(5 + RETRY_NS));
-    assert_eq!(carry(NOW, &mut one, ONE, &mut other), 1);
+    assert_eq!(carry(NOW, &mut one, &mut other), 1);
     assert_eq!(other.poll_event(), None);
     assert!(other.accept(NOW, asked_of, 41));
     assert!(!other.accept(NOW, asked_of, 42));
     one.handle_deadline(Time::from_ns(5 + 2 * RETRY_NS));
-    carry(NOW, &mut one, ONE, &mut other);
-    assert_eq!(carry(NOW, &mut other, OTHER, &mut one), 2);
+    carry(NOW, &mut one, &mut other);
+    assert_eq!(carry(NOW, &mut other, &mut one), 2);
     assert_eq!(one.poll_event(), Some(Event::Accepted { call, vci: 41 }));
     assert_eq!(one.poll_event(), None);
     assert_eq!((one.poll_out(), other.poll_event()), (None, None));
@@ -165,12 +166,12 @@ fn a_call_is_accepted_once_whatever_comes_twice() {
 #[test]
 fn a_refusal_says_why_and_what_would_do() {
     let (mut one, mut other) = (msnl(ONE, 1), msnl(OTHER, 1));
-    let call = one.connect(NOW, connect(40));
-    carry(NOW, &mut one, ONE, &mut other);
+    let call = one.connect(NOW, OTHER, connect(40));
+    carry(NOW, &mut one, &mut other);
     let (asked, _) = asked(&mut other);
     let offer = "cbr,aal0:pcr=5".to_owned();
     other.refuse(NOW, asked, Refusal::NotAdmitted, offer.clone());
-    carry(NOW, &mut other, OTHER, &mut one);
+    carry(NOW, &mut other, &mut one);
     let reason = Refusal::NotAdmitted;
     let refused = Event::Refused {
         call,
@@ -183,8 +184,8 @@ fn a_refusal_says_why_and_what_would_do() {
 #[test]
 fn whoever_hears_nothing_is_told_and_a_late_answer_is_released() {
     let (mut one, mut other) = (msnl(ONE, 1), msnl(OTHER, 1));
-    let call = one.connect(NOW, connect(40));
-    carry(NOW, &mut one, ONE, &mut other);
+    let call = one.connect(NOW, OTHER, connect(40));
+    carry(NOW, &mut one, &mut other);
     let (asked, _) = asked(&mut other);
     let mut said = 1;
     while let Some(at) = one.next_deadline() {
@@ -194,8 +195,8 @@ fn whoever_hears_nothing_is_told_and_a_late_answer_is_released() {
     assert_eq!(said, 4);
     assert_eq!(one.poll_event(), Some(Event::Silent { call }));
     other.accept(NOW, asked, 41);
-    carry(NOW, &mut other, OTHER, &mut one);
-    carry(NOW, &mut one, ONE, &mut other);
+    carry(NOW, &mut other, &mut one);
+    carry(NOW, &mut one, &mut other);
     assert_eq!(other.poll_event(), Some(Event::Released { vci: 41 }));
     assert_eq!(one.poll_event(), None);
 }
@@ -203,30 +204,32 @@ fn whoever_hears_nothing_is_told_and_a_late_answer_is_released() {
 #[test]
 fn a_host_that_begins_anew_voids_what_it_had() {
     let (mut one, mut other) = (msnl(ONE, 1), msnl(OTHER, 1));
-    one.connect(NOW, connect(40));
-    carry(NOW, &mut one, ONE, &mut other);
+    one.connect(NOW, OTHER, connect(40));
+    carry(NOW, &mut one, &mut other);
     let (old, _) = asked(&mut other);
     let mut anew = msnl(ONE, 2);
-    anew.datagram(address(ONE, 1), address(OTHER, 2), vec![1]);
-    carry(NOW, &mut anew, ONE, &mut other);
+    anew.datagram(Sap(1), address(OTHER, 2), vec![1]);
+    carry(NOW, &mut anew, &mut other);
     assert_eq!(other.poll_event(), Some(Event::Restarted { host: ONE }));
     assert!(matches!(other.poll_event(), Some(Event::Datagram { octets, .. }) if octets == [1]));
     // Nobody waits for this answer any more, and what the predecessor still says is not heard.
     assert!(!other.accept(NOW, old, 41));
-    one.connect(NOW, connect(43));
-    carry(NOW, &mut one, ONE, &mut other);
+    one.connect(NOW, OTHER, connect(43));
+    carry(NOW, &mut one, &mut other);
     assert_eq!((other.poll_event(), other.counts().stale), (None, 1));
     // An answer to the predecessor gives the successor nothing.
     let accept = Message {
         incarnation: 1,
         call: 0,
+        from: OTHER,
+        to: ONE,
         body: Body::Accept { caller: 1, vci: 41 },
     };
-    anew.connect(NOW, connect(40));
+    anew.connect(NOW, OTHER, connect(40));
     anew.poll_out();
-    anew.handle(NOW, OTHER, &accept.emit());
+    anew.handle(NOW, &accept.emit());
     assert_eq!((anew.poll_event(), anew.counts().stale), (None, 1));
-    carry(NOW, &mut anew, ONE, &mut other);
+    carry(NOW, &mut anew, &mut other);
     assert_eq!(other.poll_event(), Some(Event::Released { vci: 41 }));
 }
 
@@ -235,14 +238,14 @@ fn what_others_can_have_is_bounded() {
     let mut other = msnl(OTHER, 1);
     let mut one = msnl(ONE, 1);
     for n in 0..10 {
-        one.connect(NOW, connect(n));
+        one.connect(NOW, OTHER, connect(n));
     }
-    carry(NOW, &mut one, ONE, &mut other);
+    carry(NOW, &mut one, &mut other);
     for _ in 0..3 {
         asked(&mut other);
     }
     assert_eq!(other.poll_event(), None);
-    carry(NOW, &mut other, OTHER, &mut one);
+    carry(NOW, &mut other, &mut one);
     for _ in 0..7 {
         let event = one.poll_event();
         assert!(
@@ -259,13 +262,13 @@ fn what_others_can_have_is_bounded() {
     for n in 0..20 {
         let host = Ipv4Addr::new(10, 0, 1, n);
         let mut stranger = msnl(host, 1);
-        stranger.datagram(address(host, 1), address(OTHER, 1), Vec::new());
-        carry(NOW, &mut stranger, host, &mut other);
+        stranger.datagram(Sap(1), address(OTHER, 1), Vec::new());
+        carry(NOW, &mut stranger, &mut other);
     }
     assert_eq!(other.counts().too_many_hosts, 13);
-    one.datagram(address(ONE, 1), address(Ipv4Addr::BROADCAST, 1), Vec::new());
-    carry(NOW, &mut one, ONE, &mut other);
-    other.handle(NOW, ONE, &[1, 2, 3]);
+    one.datagram(Sap(1), address(Ipv4Addr::BROADCAST, 1), Vec::new());
+    carry(NOW, &mut one, &mut other);
+    other.handle(NOW, &[1, 2, 3]);
     assert_eq!((other.counts().not_ours, other.counts().no_message), (1, 1));
 }
 
@@ -277,7 +280,9 @@ fn whatever_is_lost_each_call_has_one_answer() {
         let mut random = Pcg64Mcg::new(seed);
         let (mut one, mut other) = (msnl(ONE, 1), msnl(OTHER, 1));
         let mut now = NOW;
-        let calls: Vec<_> = (0..3).map(|n| one.connect(now, connect(n))).collect();
+        let calls: Vec<_> = (0..3)
+            .map(|n| one.connect(now, OTHER, connect(n)))
+            .collect();
         let mut line: VecDeque<(bool, Vec<u8>)> = VecDeque::new();
         let mut ends = Vec::new();
         let mut served = 0;
@@ -291,8 +296,8 @@ fn whatever_is_lost_each_call_has_one_answer() {
                 }
             }
             match line.pop_front() {
-                Some((true, block)) => other.handle(now, ONE, &block),
-                Some((false, block)) => one.handle(now, OTHER, &block),
+                Some((true, block)) => other.handle(now, &block),
+                Some((false, block)) => one.handle(now, &block),
                 None => {
                     let next = [one.next_deadline(), other.next_deadline()];
                     let Some(next) = next.into_iter().flatten().min() else {

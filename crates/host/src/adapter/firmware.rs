@@ -60,7 +60,7 @@ mod tests {
 
     use cellgate_core::aal::aal34;
     use cellgate_core::adapter::{
-        Aal, Config, Discard, Excess, Interleaving, Notification, OpenRequest, PortConfig,
+        Aal, Config, Discard, Excess, Interleaving, Marks, Notification, OpenRequest, PortConfig,
         PortIndex, Receive, Transmit,
     };
     use cellgate_core::contract::CellRate;
@@ -108,6 +108,7 @@ mod tests {
             aal,
             attachment: attached.index(),
             receive: Some(Receive {
+                marks: Marks::None,
                 sustained: None,
                 rate: None,
                 cdvt_ns: 0,

@@ -1,7 +1,7 @@
 //! An adapter of a trial's own, with one port, and what its connections are opened with.
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex,
+    Aal, AttachmentIndex, Config, Excess, Marks, Notification, OpenRequest, PortConfig, PortIndex,
     Receive, Transmit,
 };
 use cellgate_core::contract::CellRate;
@@ -43,6 +43,7 @@ pub(crate) fn one_vc() -> Config {
 /// Receives whatever comes, guaranteed; nobody polices it.
 pub(crate) const fn receive(max_sdu: u16, notification: Notification) -> Receive {
     Receive {
+        marks: Marks::None,
         sustained: None,
         rate: None,
         cdvt_ns: 0,

@@ -1,6 +1,6 @@
 //! What arrives: PDUs whole and damaged, strangers, fillers, noise.
 
-use cellgate_core::adapter::{Aal, Config, OpenRequest, PortIndex};
+use cellgate_core::adapter::{Aal, Config, Marks, OpenRequest, PortIndex};
 use cellgate_core::wire::{CellFormat, HeaderForm};
 
 use super::Line;
@@ -106,7 +106,13 @@ impl Cellmaker<'_> {
             let pti = draw.below(8) as u32;
             let clp = u32::from(draw.percent(20));
             let word = address | pti << 1 | clp;
-            return vec![(word | self.gfc(draw), payload(&draw.octets(48)))];
+            let gfc = self.gfc(draw);
+            let mut octets = payload(&draw.octets(48));
+            if receive.marks == Marks::Mssar {
+                // Sequences that tell.
+                octets[0] %= 4;
+            }
+            return vec![(word | gfc, octets)];
         }
         let max_sdu = u64::from(receive.max_sdu);
         let len = match draw.below(4) {

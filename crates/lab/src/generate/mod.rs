@@ -8,7 +8,7 @@ mod loopback;
 mod oam;
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, ClpScope, Config, Excess, Notification, OpenRequest, PortConfig,
+    Aal, AttachmentIndex, ClpScope, Config, Excess, Marks, Notification, OpenRequest, PortConfig,
     PortIndex, Receive, Sustained, Transmit,
 };
 use cellgate_core::contract::CellRate;
@@ -187,7 +187,15 @@ fn contract(draw: &mut Draw, config: &Config, clients: &[u64]) -> OpenRequest {
         port: PortIndex(draw.below(config.ports.len() as u64) as u8),
         aal,
         attachment: AttachmentIndex(draw.below(clients.len() as u64) as u16),
-        receive: (kind != 0).then(|| receive(draw, max_sdu)),
+        receive: (kind != 0).then(|| Receive {
+            // Blocks on every second VCI of AAL0.
+            marks: if aal == Aal::Aal0 && vci.is_multiple_of(2) {
+                Marks::Mssar
+            } else {
+                Marks::None
+            },
+            ..receive(draw, max_sdu)
+        }),
         transmit: (kind == 0 || kind > 5).then(|| transmit(draw, max_sdu)),
     }
 }
@@ -222,6 +230,7 @@ fn receive(draw: &mut Draw, max_sdu: u16) -> Receive {
     };
     let is_vbr = draw.percent(45);
     Receive {
+        marks: Marks::None,
         rate,
         guaranteed: false,
         sustained: rate

@@ -1,5 +1,5 @@
 use cellgate_core::adapter::{
-    Aal, Adapter, AdapterStats, AttachmentIndex, Config, Excess, Notification, OpenRequest,
+    Aal, Adapter, AdapterStats, AttachmentIndex, Config, Excess, Marks, Notification, OpenRequest,
     Outcome, PortConfig, PortIndex, Receive, Transmit, VcId,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
@@ -178,6 +178,7 @@ impl Workstation {
     /// Opens a connection that receives, with an interrupt for every PDU.
     pub fn receive(&mut self, spec: &ReceiveSpec) -> Result<(), Error> {
         let receive = Receive {
+            marks: Marks::None,
             rate: None,
             sustained: None,
             cdvt_ns: 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Event, EventKind, Notification};
+use cellgate_core::adapter::{Event, EventKind, Marks, Notification};
 
 use super::{Client, Clients, Reference};
 
@@ -33,7 +33,13 @@ impl Reference {
             Notification::FirstAndLastCell => {
                 (seen.complete || (seen.first && seen.accepted), true)
             }
-            Notification::Silent { .. } => (seen.complete, false),
+            Notification::Silent { .. } => {
+                let marked = receive.marks == Marks::Mssar;
+                (
+                    seen.complete || (marked && seen.first && seen.accepted),
+                    false,
+                )
+            }
             Notification::Polled => (false, false),
         };
         if due {

@@ -1,7 +1,7 @@
 //! One cell after the other: address, police, queue, space, reassemble.
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Aal, CellOutcome, Discard, Excess, PortIndex, Receive};
+use cellgate_core::adapter::{Aal, CellOutcome, Discard, Excess, Marks, PortIndex, Receive};
 use cellgate_core::wire::{CellFormat, HeaderForm};
 
 use super::aal34;
@@ -173,10 +173,15 @@ impl Reference {
         if full {
             self.post_queue_full(index);
         }
+        // An AAL0 cell is a PDU, whatever its block; its block says when to tell of it.
+        let (first, last) = match receive.marks {
+            Marks::None => (before == 0, true),
+            Marks::Mssar => (payload[1] & 1 == 1, payload[0] == 1),
+        };
         let seen = Seen {
-            first: before == 0,
+            first,
             accepted: matches!(outcome, CellOutcome::Accepted | CellOutcome::Delivered),
-            complete: done.is_some(),
+            complete: done.is_some() && last,
             cells: (before + 1) as u32,
         };
         self.notify(index, seen);

@@ -3,8 +3,8 @@
 use cellgate_core::Time;
 use cellgate_core::adapter::{
     Aal, Adapter, AdapterState, Attachment, AttachmentIndex, ClpScope, Command, Config, Discard,
-    Excess, Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, Region, Sustained,
-    Transmit, VcId, VcIndex,
+    Excess, Marks, Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, Region,
+    Sustained, Transmit, VcId, VcIndex,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::layout::{SLOTS, attachment, connection};
@@ -162,6 +162,7 @@ fn guaranteed(cell_s: u32, cdvt_ns: u64) -> Transmit {
 /// Three cells of the largest PDU, of which two PDUs are let in at once and then none for long.
 fn policed() -> Receive {
     Receive {
+        marks: Marks::None,
         sustained: None,
         rate: CellRate::new(1),
         cdvt_ns: 0,
@@ -193,6 +194,7 @@ fn extreme(draw: &mut Pcg64Mcg) -> (Receive, Transmit) {
         clp: [ClpScope::AllCells, ClpScope::HighPriority][pick(&[0, 1]) as usize],
     });
     let receive = Receive {
+        marks: Marks::None,
         sustained: sustained.filter(|_| rate.is_some()),
         rate,
         cdvt_ns: pick(&times),

@@ -2,8 +2,9 @@
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Aal, Adapter, Attachment, AttachmentIndex, Command, Config, Discard, Excess, Notification,
-    OpenRequest, Outcome, PortConfig, PortIndex, Receive, Refusal, Region, Transmit, VcId,
+    Aal, Adapter, Attachment, AttachmentIndex, Command, Config, Discard, Excess, Marks,
+    Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, Refusal, Region, Transmit,
+    VcId,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::layout::{RECEIVE_DESCRIPTOR_LEN, SLOTS, attachment, connection};
@@ -101,6 +102,7 @@ impl World {
             aal: Aal::Aal5,
             attachment: AttachmentIndex(0),
             receive: Some(Receive {
+                marks: Marks::None,
                 rate: None,
                 sustained: None,
                 guaranteed: false,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use cellgate_core::aal::aal0::SDU_LEN;
-use cellgate_core::adapter::{self, Assumptions, Excess, Interleaving, Notification, Receive};
+use cellgate_core::adapter::{
+    self, Assumptions, Excess, Interleaving, Marks, Notification, Receive,
+};
 use cellgate_core::contract::{Aal, CellRate, TrafficContract};
 use cellgate_core::server::{AdapterSection, AdmissionSection};
 use cellgate_core::wire::VpiVci;
@@ -44,6 +46,7 @@ pub(super) fn time_ns(text: &str) -> Result<u64, String> {
 
 /// A capture says when each cell came, and its PDUs are taken as they are complete.
 const ASSUMED: Assumptions = Assumptions {
+    marks: Marks::None,
     line: CellRate::OC3,
     cdvt_ns: 0,
     interleaving: Interleaving {
@@ -102,6 +105,7 @@ impl Said {
         aal: None,
         max_sdu: None,
         receive: Receive {
+            marks: Marks::None,
             rate: None,
             sustained: None,
             cdvt_ns: 0,

@@ -4,6 +4,7 @@ pub(crate) mod files;
 mod frame;
 pub(crate) mod itf;
 mod monitor;
+pub(crate) mod msna;
 pub(crate) mod perf;
 pub(crate) mod ping;
 mod quantity;
@@ -95,6 +96,9 @@ impl std::error::Error for Misuse {}
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     if error.is::<Misuse>() {
         return Exit::Usage;
+    }
+    if let Some(exit) = msna::exit_of(error) {
+        return exit;
     }
     match error.downcast_ref::<Error>() {
         Some(Error::NoServer { .. } | Error::Silent { .. }) => Exit::NoServer,

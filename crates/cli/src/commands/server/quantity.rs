@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use cellgate::Notification;
+use cellgate::{Marks, Notification};
 use cellgate_core::TimeWord;
 
 /// When events tell of received cells, as `last-cell` or `silent:8:1ms`.
@@ -51,6 +51,31 @@ impl fmt::Display for NotifyWord {
                 f.write_str(named.map_or("", |(name, _)| name))
             }
         }
+    }
+}
+
+/// What marks the cells that are told of, as `mssar`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MarksWord(pub(super) Marks);
+
+impl FromStr for MarksWord {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self(Marks::None)),
+            "mssar" => Ok(Self(Marks::Mssar)),
+            _ => Err("expected mssar or none"),
+        }
+    }
+}
+
+impl fmt::Display for MarksWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Marks::None => "none",
+            Marks::Mssar => "mssar",
+        })
     }
 }
 

@@ -66,6 +66,7 @@ impl Running {
             address: info.address,
             contract: info.contract,
             notification: info.notification,
+            marks: info.marks,
             transmit_pdus: info.transmit_pdus,
             receive_pdus: info.receive_pdus,
             completions: info.completions,

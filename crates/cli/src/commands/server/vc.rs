@@ -5,7 +5,7 @@ use cellgate_report::output::{Exit, columns, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::quantity::NotifyWord;
+use super::quantity::{MarksWord, NotifyWord};
 use super::words::Words;
 use super::{Server, monitor, usage};
 
@@ -26,6 +26,7 @@ enum Verb {
         address: String,
         /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
         /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
+        /// [marks mssar]
         words: Vec<String>,
     },
     /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
@@ -64,6 +65,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             }
             if let Some(NotifyWord(notification)) = usage(words.value("notify"))? {
                 builder = builder.notification(notification);
+            }
+            if let Some(MarksWord(marks)) = usage(words.value("marks"))? {
+                builder = builder.marks(marks);
             }
             builder = builder.completions(!words.flag("no-completions"));
             usage(words.finish())?;
@@ -181,6 +185,7 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["transmit".to_owned(), rate(info.transmit)],
         ["receive".to_owned(), rate(info.receive)],
         ["notify".to_owned(), notify.to_string()],
+        ["marks".to_owned(), MarksWord(info.marks).to_string()],
         ["transmit PDUs".to_owned(), pdus(info.transmit_pdus)],
         ["receive PDUs".to_owned(), pdus(info.receive_pdus)],
         ["completions".to_owned(), completions.to_owned()],

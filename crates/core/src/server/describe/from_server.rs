@@ -22,6 +22,7 @@ macro_rules! opened {
             "attachment_sizes":{"event_slots":64,"doorbell_slots":64},
             "attachment_generation":1,
             "notification":"last_cell",
+            "marks":"none",
             "completions":false,
             "transmit_max_sdu":1500,
             "receive_max_sdu":1500,
@@ -70,6 +71,7 @@ macro_rules! connection {
                 "address":"wan.0.100",
                 "contract":"cbr:pcr=1000,max_sdu=1500",
                 "notification":null,
+                "marks":"none",
                 "transmit_pdus":null,
                 "receive_pdus":4,
                 "completions":false,
@@ -158,7 +160,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":5,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":6,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{

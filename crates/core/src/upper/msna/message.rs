@@ -1,5 +1,6 @@
 use core::fmt;
 use core::net::Ipv4Addr;
+use core::str::FromStr;
 
 use cellgate_simd::{Fold, Kernel, with_features};
 
@@ -23,6 +24,26 @@ pub struct Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.sap.0)
+    }
+}
+
+/// A text that is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected HOST:SAP, as 10.0.0.2:7")]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let parts = text.split_once(':');
+        let parsed = parts.and_then(|(host, sap)| {
+            Some(Self {
+                host: host.parse().ok()?,
+                sap: Sap(sap.parse().ok()?),
+            })
+        });
+        parsed.ok_or_else(|| AddressError(text.to_owned()))
     }
 }
 
@@ -75,25 +96,28 @@ impl Refusal {
 /// A message from host to host about associations.
 ///
 /// ```text
-/// octet 0         1      2             6              14                   len - 4
-/// +---------+------+-------------+--------------+------ ... ------+--------+
-/// | version | kind | call        | incarnation  |      body       | CRC-32 |
-/// +---------+------+-------------+--------------+------ ... ------+--------+
+/// octet 0         1      2      6             14     18    22               len - 4
+/// +---------+------+------+-------------+------+------+------ ... ------+--------+
+/// | version | kind | call | incarnation | from |  to  |      body       | CRC-32 |
+/// +---------+------+------+-------------+------+------+------ ... ------+--------+
+///                          of from       hosts
 ///
-/// Connect   from: host 4, SAP 8; to: host 4, SAP 8; VCI 2; notify 1; contract
-/// Accept    incarnation of the caller 8; VCI 2
-/// Refuse    incarnation of the caller 8; reason 1; offer
-/// Release   to: host 4; incarnation of the receiver 8; VCI 2
-/// Datagram  from: host 4, SAP 8; to: host 4, SAP 8; octets
+/// Connect   SAP of from 8, of to 8; VCI 2; notify 1; contract
+/// Accept    incarnation of to 8; VCI 2
+/// Refuse    incarnation of to 8; reason 1; offer
+/// Release   incarnation of to 8; VCI 2
+/// Datagram  SAP of from 8, of to 8; octets
 /// ```
 ///
 /// The CRC is that of AAL5. The layout is ours: the Cambridge one stands in no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Of the sender: a greater number each time that it begins.
-    pub incarnation: u64,
     /// Chosen by the caller; an answer has that of its call.
     pub call: u32,
+    /// Of the sender: a greater number each time that it begins.
+    pub incarnation: u64,
+    pub from: Ipv4Addr,
+    pub to: Ipv4Addr,
     pub body: Body,
 }
 
@@ -114,13 +138,13 @@ pub enum Body {
     },
     /// A courtesy: no more comes on this circuit of the receiver's.
     Release {
-        to: Ipv4Addr,
+        /// Of the receiver.
         receiver: u64,
         vci: u16,
     },
     Datagram {
-        from: Address,
-        to: Address,
+        from: Sap,
+        to: Sap,
         octets: Vec<u8>,
     },
 }
@@ -128,8 +152,8 @@ pub enum Body {
 /// Asks for an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connect {
-    pub from: Address,
-    pub to: Address,
+    pub from: Sap,
+    pub to: Sap,
     /// Of the caller: it receives there.
     pub vci: u16,
     pub notify: Notify,
@@ -173,10 +197,11 @@ impl Message {
         }
         let call = fields.u32()?;
         let incarnation = fields.u64()?;
+        let (from, to) = (fields.host()?, fields.host()?);
         let body = match kind {
             1 => Body::Connect(Connect {
-                from: fields.address()?,
-                to: fields.address()?,
+                from: fields.sap()?,
+                to: fields.sap()?,
                 vci: fields.u16()?,
                 notify: fields.one_of(&Notify::ALL)?,
                 contract: fields.text()?,
@@ -191,21 +216,22 @@ impl Message {
                 offer: fields.text()?,
             },
             4 => Body::Release {
-                to: fields.host()?,
                 receiver: fields.u64()?,
                 vci: fields.u16()?,
             },
             5 => Body::Datagram {
-                from: fields.address()?,
-                to: fields.address()?,
+                from: fields.sap()?,
+                to: fields.sap()?,
                 octets: fields.rest().to_vec(),
             },
             kind => return Err(MessageError::Kind(kind)),
         };
         match fields.0 {
             [] => Ok(Self {
-                incarnation,
                 call,
+                incarnation,
+                from,
+                to,
                 body,
             }),
             _ => Err(MessageError::Field),
@@ -217,10 +243,12 @@ impl Message {
         let mut out = vec![VERSION, self.body.kind()];
         out.extend(self.call.to_be_bytes());
         out.extend(self.incarnation.to_be_bytes());
+        out.extend(self.from.octets());
+        out.extend(self.to.octets());
         match &self.body {
             Body::Connect(connect) => {
-                emit_address(&mut out, connect.from);
-                emit_address(&mut out, connect.to);
+                out.extend(connect.from.0.to_be_bytes());
+                out.extend(connect.to.0.to_be_bytes());
                 out.extend(connect.vci.to_be_bytes());
                 out.push(connect.notify as u8);
                 emit_text(&mut out, &connect.contract);
@@ -238,14 +266,13 @@ impl Message {
                 out.push(*reason as u8);
                 emit_text(&mut out, offer);
             }
-            Body::Release { to, receiver, vci } => {
-                out.extend(to.octets());
+            Body::Release { receiver, vci } => {
                 out.extend(receiver.to_be_bytes());
                 out.extend(vci.to_be_bytes());
             }
             Body::Datagram { from, to, octets } => {
-                emit_address(&mut out, *from);
-                emit_address(&mut out, *to);
+                out.extend(from.0.to_be_bytes());
+                out.extend(to.0.to_be_bytes());
                 out.extend(octets);
             }
         }
@@ -264,11 +291,6 @@ impl Body {
             Self::Datagram { .. } => 5,
         }
     }
-}
-
-fn emit_address(out: &mut Vec<u8>, address: Address) {
-    out.extend(address.host.octets());
-    out.extend(address.sap.0.to_be_bytes());
 }
 
 fn emit_text(out: &mut Vec<u8>, text: &str) {
@@ -317,11 +339,8 @@ impl<'a> Fields<'a> {
         self.take::<4>().map(Ipv4Addr::from)
     }
 
-    fn address(&mut self) -> Result<Address, MessageError> {
-        Ok(Address {
-            host: self.host()?,
-            sap: Sap(self.u64()?),
-        })
+    fn sap(&mut self) -> Result<Sap, MessageError> {
+        self.u64().map(Sap)
     }
 
     /// By its place in a list.

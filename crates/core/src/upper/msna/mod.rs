@@ -13,7 +13,9 @@ mod msnl;
 pub mod rex;
 
 pub use access::{Access, Work};
-pub use message::{Address, Body, Connect, Message, MessageError, Notify, Refusal, Sap, TEXT_MAX};
+pub use message::{
+    Address, AddressError, Body, Connect, Message, MessageError, Notify, Refusal, Sap, TEXT_MAX,
+};
 pub use msdl::{
     Association, Leaving, Msdl, MsdlConfig, MsdlCounts, Received, SendError, Terms, To,
 };

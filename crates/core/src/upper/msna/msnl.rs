@@ -1,7 +1,7 @@
 use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::message::{Address, Body, Connect, Message, Refusal};
+use super::message::{Address, Body, Connect, Message, Refusal, Sap};
 use crate::Time;
 
 /// A host, and the bounds of its calls.
@@ -41,6 +41,13 @@ pub struct Asked {
     call: u32,
 }
 
+impl Asked {
+    /// The caller.
+    pub const fn host(&self) -> Ipv4Addr {
+        self.host
+    }
+}
+
 /// A change that an application hears of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -61,7 +68,7 @@ pub enum Event {
     Restarted { host: Ipv4Addr },
     Datagram {
         from: Address,
-        to: Address,
+        to: Sap,
         octets: Vec<u8>,
     },
 }
@@ -152,22 +159,22 @@ impl Msnl {
         &self.counts
     }
 
-    fn message(&self, call: u32, body: Body) -> Vec<u8> {
-        let incarnation = self.config.incarnation;
+    fn message(&self, to: Ipv4Addr, call: u32, body: Body) -> Vec<u8> {
         Message {
-            incarnation,
             call,
+            incarnation: self.config.incarnation,
+            from: self.config.host,
+            to,
             body,
         }
         .emit()
     }
 
     /// Asks for an association. An event tells what has become of it.
-    pub fn connect(&mut self, now: Time, connect: Connect) -> Call {
+    pub fn connect(&mut self, now: Time, to: Ipv4Addr, connect: Connect) -> Call {
         let call = self.next_call;
         self.next_call = call.wrapping_add(1);
-        let to = connect.to.host;
-        let message = self.message(call, Body::Connect(connect));
+        let message = self.message(to, call, Body::Connect(connect));
         self.out.push_back((to, message.clone()));
         let calling = Calling::Waits {
             to,
@@ -197,7 +204,7 @@ impl Msnl {
     }
 
     fn answer(&mut self, now: Time, asked: Asked, body: Body) -> bool {
-        let message = self.message(asked.call, body);
+        let message = self.message(asked.host, asked.call, body);
         let until = now.plus_ns(self.config.remembers_ns());
         let Some(answer @ None) = self.asked.get_mut(&asked) else {
             return false;
@@ -212,14 +219,15 @@ impl Msnl {
         let Some(receiver) = self.hosts.get(&to).copied() else {
             return;
         };
-        let message = self.message(0, Body::Release { to, receiver, vci });
+        let message = self.message(to, 0, Body::Release { receiver, vci });
         self.out.push_back((to, message));
     }
 
     /// Sends octets to whoever serves there. Nobody tells whether they come.
-    pub fn datagram(&mut self, from: Address, to: Address, octets: Vec<u8>) {
-        let message = self.message(0, Body::Datagram { from, to, octets });
-        self.out.push_back((to.host, message));
+    pub fn datagram(&mut self, from: Sap, to: Address, octets: Vec<u8>) {
+        let Address { host, sap: to } = to;
+        let message = self.message(host, 0, Body::Datagram { from, to, octets });
+        self.out.push_back((host, message));
     }
 
     /// The next block for the signalling circuit, and its host.
@@ -231,19 +239,24 @@ impl Msnl {
         self.events.pop_front()
     }
 
-    /// A block of the signalling circuit, from `host`. The caller takes its effects by
-    /// [`Msnl::poll_out`] and [`Msnl::poll_event`].
-    pub fn handle(&mut self, now: Time, host: Ipv4Addr, block: &[u8]) {
+    /// A block of the signalling circuit. The caller takes its effects by [`Msnl::poll_out`] and
+    /// [`Msnl::poll_event`].
+    pub fn handle(&mut self, now: Time, block: &[u8]) {
         let Ok(message) = Message::parse(block) else {
             self.counts.no_message += 1;
             return;
         };
+        if message.to != self.config.host {
+            self.counts.not_ours += 1;
+            return;
+        }
+        let host = message.from;
         if !self.is_of_now(host, message.incarnation) {
             return;
         }
         let own = self.config.incarnation;
         match message.body {
-            Body::Connect(connect) if self.is_ours(connect.to.host) => {
+            Body::Connect(connect) => {
                 let asked = Asked {
                     host,
                     incarnation: message.incarnation,
@@ -270,24 +283,18 @@ impl Msnl {
                     });
                 }
             }
-            Body::Release { to, receiver, vci } if self.is_ours(to) => {
+            Body::Release { receiver, vci } => {
                 if receiver == own {
                     self.events.push_back(Event::Released { vci });
                 } else {
                     self.counts.stale += 1;
                 }
             }
-            Body::Datagram { from, to, octets } if self.is_ours(to.host) => {
+            Body::Datagram { from, to, octets } => {
+                let from = Address { host, sap: from };
                 self.events.push_back(Event::Datagram { from, to, octets });
             }
-            Body::Connect(_) | Body::Release { .. } | Body::Datagram { .. } => {}
         }
-    }
-
-    fn is_ours(&mut self, host: Ipv4Addr) -> bool {
-        let is_ours = host == self.config.host;
-        self.counts.not_ours += u64::from(!is_ours);
-        is_ours
     }
 
     /// Whether a message is of a host as it is now. A host that has begun anew loses its calls.
@@ -334,7 +341,7 @@ impl Msnl {
                 reason: Refusal::Busy,
                 offer: String::new(),
             };
-            let message = self.message(asked.call, body);
+            let message = self.message(asked.host, asked.call, body);
             return self.out.push_back((asked.host, message));
         }
         self.asked.insert(asked, None);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AttachmentIndex, Interleaving, OpenRequest, PortIndex, Refusal, VcId, VcIndex, VcInfo, VcStats,
+    AttachmentIndex, Interleaving, Marks, OpenRequest, PortIndex, Refusal, VcId, VcIndex, VcInfo,
+    VcStats,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
@@ -776,6 +777,7 @@ pub(crate) fn address(vci: u16) -> cellgate_core::server::Address {
 
 pub(crate) fn open(vci: u16, contract: &str) -> Open {
     Open {
+        marks: Marks::None,
         address: address(vci),
         contract: contract.to_owned(),
         notification: None,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Aal, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
+    Aal, Config, Excess, Marks, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::{AttachmentSizes, SduOptions};
@@ -591,6 +591,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
         aal: Aal::Aal5,
         attachment: attached.index(),
         receive: Some(Receive {
+            marks: Marks::None,
             rate: None,
             sustained: None,
             cdvt_ns: 0,

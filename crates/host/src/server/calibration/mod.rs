@@ -9,7 +9,7 @@ use std::fs;
 use cellgate_core::Time;
 use cellgate_core::aal::aal0;
 use cellgate_core::adapter::{
-    Aal, Adapter, AttachmentIndex, Board, Command, Completion, Config, Excess, Notification,
+    Aal, Adapter, AttachmentIndex, Board, Command, Completion, Config, Excess, Marks, Notification,
     OpenRequest, Outcome, PortConfig, PortIndex, Receive, Transmit, VcId,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
@@ -380,6 +380,7 @@ fn request(sdu: u16) -> Result<OpenRequest, CalibrationError> {
         aal: Aal::Aal5,
         attachment: AttachmentIndex(0),
         receive: Some(Receive {
+            marks: Marks::None,
             rate: Some(rate(LINE)?),
             sustained: None,
             cdvt_ns: STEP_NS,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
+use cellgate_core::adapter::{Config as AdapterConfig, Marks, PortIndex};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{
@@ -377,6 +377,7 @@ impl Config {
     /// As a server refuses it; nothing is offered instead.
     pub fn could_open(&self, line: CellRate, contract: &TrafficContract) -> Result<(), Refused> {
         let open = Open {
+            marks: Marks::None,
             address: Address {
                 interface: None,
                 vc: ANY_VC,

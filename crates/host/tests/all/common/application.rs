@@ -1,5 +1,6 @@
 //! The daemon as a process, applications of the client library, and some that speak JSON.
 
+use cellgate_core::adapter::Marks;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -440,6 +441,7 @@ pub fn raw(opened: &Opened, fds: Vec<OwnedFd>) -> RawVc {
 /// A connection to open at `address`.
 pub fn open(address: &str, contract: &str) -> Open {
     Open {
+        marks: Marks::None,
         address: address.parse().unwrap(),
         contract: contract.to_owned(),
         notification: None,

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{
-    Aal, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
+    Aal, Config, Excess, Marks, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::AttachmentSizes;
@@ -87,6 +87,7 @@ pub fn address(vpi: u16, vci: u16) -> VpiVci {
 
 pub fn receiving(max_sdu: u16) -> Receive {
     Receive {
+        marks: Marks::None,
         sustained: None,
         rate: None,
         cdvt_ns: 0,

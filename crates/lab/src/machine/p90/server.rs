@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AttachmentIndex, Interleaving, OpenRequest, VcId, VcIndex, VcInfo, VcStats,
+    AttachmentIndex, Interleaving, Marks, OpenRequest, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::contract::{CellRate, Credit};
 use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
@@ -98,6 +98,7 @@ impl Application {
         let client = self.hello(now)?;
         let address = format!("{INTERFACE}.0.{vci}").parse();
         let open = Open {
+            marks: Marks::None,
             address: address.map_err(|_| ApplicationError::Unexpected("to an address"))?,
             contract: contract.to_owned(),
             notification: None,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{Assumptions, AttachmentIndex, Interleaving, Terms, Unserved};
+use cellgate_core::adapter::{Assumptions, AttachmentIndex, Interleaving, Marks, Terms, Unserved};
 use cellgate_core::contract::{Aal, TrafficContract};
 use cellgate_core::queue::ConnectionSizes;
 use cellgate_core::wire::PAYLOAD_LEN;
@@ -271,6 +271,7 @@ fn terms(
     let terms = Terms::of(
         &contract,
         &Assumptions {
+            marks: Marks::None,
             line: network.cell(line).rate(),
             cdvt_ns: 0,
             interleaving: Interleaving {

@@ -1,7 +1,8 @@
 //! Scenarios without servers: senders, what does harm, and readers.
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Excess, Interleaving, Notification, OpenRequest, PortIndex, Receive,
+    Aal, AttachmentIndex, Excess, Interleaving, Marks, Notification, OpenRequest, PortIndex,
+    Receive,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
@@ -255,6 +256,7 @@ fn harm(
 /// What a damaged source aims at.
 fn receive(rate: u64, max_sdu: u16) -> Receive {
     Receive {
+        marks: Marks::None,
         rate: CellRate::new(rate as u32),
         sustained: None,
         guaranteed: false,

@@ -2,7 +2,7 @@
 //! others that take up its room.
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Excess, Notification, OpenRequest, PortIndex, Receive, VcId,
+    Aal, AttachmentIndex, Excess, Marks, Notification, OpenRequest, PortIndex, Receive, VcId,
 };
 use cellgate_core::wire::VpiVci;
 
@@ -187,6 +187,7 @@ fn guest(n: u64) -> OpenRequest {
         aal: Aal::Aal5,
         attachment: AttachmentIndex(0),
         receive: Some(Receive {
+            marks: Marks::None,
             rate: None,
             sustained: None,
             guaranteed: false,

@@ -1,7 +1,7 @@
 //! What applications ask, hear, and hand over.
 
 use cellgate_core::Time;
-use cellgate_core::adapter::VcId;
+use cellgate_core::adapter::{Marks, VcId};
 use cellgate_core::application::{self, Cause, Failure, Output};
 use cellgate_core::contract::{TrafficContract, TrafficDescriptor};
 use cellgate_core::server::{
@@ -80,6 +80,7 @@ impl Host {
         let notification = application.notification;
         let own = net.plan.connections[connection].contract.to_string();
         let open = |text: &str| Open {
+            marks: Marks::None,
             address: address.clone(),
             contract: one_way(text, sends),
             notification: Some(notification),

@@ -1,10 +1,11 @@
 //! Contracts that reception is tried with.
 
-use cellgate_core::adapter::{Excess, Notification, Receive};
+use cellgate_core::adapter::{Excess, Marks, Notification, Receive};
 
 /// No rate: the buffer is the bound.
 pub(crate) fn receive(max_sdu: u16, notification: Notification) -> Receive {
     Receive {
+        marks: Marks::None,
         rate: None,
         sustained: None,
         cdvt_ns: 0,

@@ -215,7 +215,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use cellgate::CellRate;
-    use cellgate_core::adapter::VcStats;
+    use cellgate_core::adapter::{Marks, VcStats};
 
     use super::*;
 
@@ -223,6 +223,7 @@ mod tests {
 
     fn info(contract: &str, cell_s: u32) -> ConnectionInfo {
         ConnectionInfo {
+            marks: Marks::None,
             number: 1,
             address: "a.0.100".parse().unwrap(),
             contract: contract.to_owned(),

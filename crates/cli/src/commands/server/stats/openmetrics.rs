@@ -429,7 +429,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use cellgate::{
-        Discard, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource, RestInfo,
+        Discard, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Marks, Resource, RestInfo,
         ServerInfo,
     };
 
@@ -525,6 +525,7 @@ mod tests {
 
     fn stats() -> Stats {
         let connection = |number, address: &str| ConnectionInfo {
+            marks: Marks::None,
             number,
             address: address.parse().unwrap(),
             contract: "ubr,aal5".to_owned(),

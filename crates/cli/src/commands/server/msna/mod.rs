@@ -1,0 +1,133 @@
+//! `cellgate msna`: blocks over associations, as the hosts of the Cambridge networks had them.
+
+mod datagram;
+mod ping;
+mod serve;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+use cellgate_msna::{Access, Address, Error, Node, NodeConfig, PORT, Refusal};
+use cellgate_report::output::Exit;
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Server;
+
+/// Blocks over associations that another host admits: MSNA of Cambridge
+///
+/// A host is known by a number of four octets and has service access points: 10.0.0.2:7. An
+/// interface has one node at a time, which uses circuit 32.
+#[derive(Args)]
+pub(crate) struct Command {
+    #[command(flatten)]
+    server: Server,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Answers: access point 7 sends all back, 9 throws all away
+    Serve(serve::Args),
+    /// Sends blocks to an access point that sends them back, and times their return
+    Ping(ping::Args),
+    /// Sends octets to an access point, without an association
+    Datagram(datagram::Args),
+}
+
+/// A host of the network on this machine.
+#[derive(Args)]
+struct Place {
+    /// The interface; a daemon of one needs no name
+    #[arg(long, value_name = "NAME")]
+    itf: Option<String>,
+    /// This host's number: with packets an IPv4 address of this machine [default: 10.0.0.1; with
+    /// packets the address from which the other is reached]
+    #[arg(long, value_name = "A.B.C.D")]
+    host: Option<Ipv4Addr>,
+    /// How blocks go: in cells that this host fills, as AAL5 PDUs, as UDP datagrams
+    #[arg(long, default_value = "cells")]
+    access: Way,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Way {
+    Cells,
+    Aal5,
+    Packets,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Cells => "cells",
+            Self::Aal5 => "aal5",
+            Self::Packets => "packets",
+        }
+    }
+}
+
+impl Place {
+    /// Begins the host. `to` is whom it calls.
+    fn node(&self, server: &Server, to: Option<Address>) -> anyhow::Result<Node> {
+        let access = match self.access {
+            Way::Cells => Access::Cells,
+            Way::Aal5 => Access::Aal5,
+            Way::Packets => Access::Packets,
+        };
+        let host = match (self.host, to) {
+            (Some(host), _) => host,
+            (None, Some(to)) if access == Access::Packets => source_for(to)?,
+            (None, _) => Ipv4Addr::new(10, 0, 0, 1),
+        };
+        let mut config = NodeConfig::new(host, access).at(server.path());
+        if let Some(itf) = &self.itf {
+            config = config.on(itf.clone());
+        }
+        Node::open(config).map_err(told)
+    }
+}
+
+/// The address of this machine from which another is reached.
+fn source_for(to: Address) -> std::io::Result<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect((to.host, PORT))?;
+    match socket.local_addr()?.ip() {
+        std::net::IpAddr::V4(address) => Ok(address),
+        std::net::IpAddr::V6(_) => Ok(Ipv4Addr::LOCALHOST),
+    }
+}
+
+/// What the daemon says is told as what any command hears of it.
+fn told(error: Error) -> anyhow::Error {
+    match error {
+        Error::Atm(error) => error.into(),
+        error => error.into(),
+    }
+}
+
+/// The exit code of what another host, or this library, says.
+pub(super) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
+    Some(match error.downcast_ref()? {
+        Error::Refused {
+            reason: Refusal::NotAdmitted,
+            ..
+        } => Exit::Refused,
+        Error::Contract(_) | Error::TooLong { .. } => Exit::Usage,
+        _ => Exit::Failed,
+    })
+}
+
+/// Microseconds.
+fn us(text: &str) -> Result<Duration, String> {
+    let us: u64 = text.parse().map_err(|_| "expected microseconds")?;
+    Ok(Duration::from_micros(us))
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match &command.verb {
+        Verb::Serve(args) => serve::run(&command.server, args),
+        Verb::Ping(args) => ping::run(&command.server, args),
+        Verb::Datagram(args) => datagram::run(&command.server, args),
+    }
+}
