@@ -146,11 +146,11 @@ fn a_call_crosses_in_datagrams() {
         for end in [0, 1] {
             let (rex, msnl) = &mut nodes[end];
             while let Some((to, block)) = rex.poll_out(now) {
-                msnl.datagram(address(end), to, block);
+                msnl.datagram(address(end).sap, to, block);
             }
             while let Some((_, block)) = nodes[end].1.poll_out() {
                 let (rex, msnl) = &mut nodes[1 - end];
-                msnl.handle(now, address(end).host, &block);
+                msnl.handle(now, &block);
                 while let Some(event) = msnl.poll_event() {
                     if let msna::Event::Datagram { from, octets, .. } = event {
                         rex.handle(now, from, &octets);

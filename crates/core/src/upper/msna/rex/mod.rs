@@ -70,7 +70,8 @@ pub struct RexConfig {
     pub calls_max: usize,
     /// Exchanges that each caller may have here.
     pub exchanges_max: usize,
-    /// Octets that are held of our calls and the replies to them; as many of each caller's.
+    /// Octets that are held of our calls and the replies to them; as many of each caller's calls,
+    /// and then replies to those that are executed. At least a message.
     pub octets_max: usize,
     /// Servers that are known, and callers.
     pub peers_max: usize,

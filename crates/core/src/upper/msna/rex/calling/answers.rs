@@ -4,7 +4,7 @@ use super::{Calls, Session, State};
 use crate::Time;
 use crate::upper::msna::Address;
 use crate::upper::msna::rex::fragments::{Receiving, Taken};
-use crate::upper::msna::rex::packet::{Body, Packet};
+use crate::upper::msna::rex::packet::{Body, Fragment, Packet};
 use crate::upper::msna::rex::{Bugs, Call, Failure, Out, Outcome, Planted, Refusal, RexDiscard};
 
 impl<B: Bugs> Calls<B> {
@@ -76,14 +76,14 @@ impl<B: Bugs> Calls<B> {
         let session = Session {
             incarnation,
             number,
-            // Whatever was said last has reached the server less than half of that ago.
+            // It has heard of this caller shortly before: whatever it says answers something.
             fresh_ns: keep_ns / 2,
         };
         let Some(server) = self.servers.get_mut(&from) else {
             return;
         };
-        let is_other = server.session.is_some_and(|known| known != session);
-        if is_other {
+        let is_other = |known: Session| (known.incarnation, known.number) != (incarnation, number);
+        if server.session.is_some_and(is_other) {
             self.is_gone(now, out, from);
         }
         if let Some(server) = self.servers.get_mut(&from) {
@@ -164,8 +164,8 @@ impl<B: Bugs> Calls<B> {
                 calling.state = State::Works;
                 self.answered(now, call);
             }
-            (Body::Reply(_), _) if calling.has_reply => {
-                return self.handle_reply(now, out, call, body);
+            (Body::Reply(fragment), _) if calling.has_reply => {
+                return self.handle_reply(now, out, call, fragment);
             }
             _ => return Err(RexDiscard::Duplicate),
         }
@@ -177,11 +177,9 @@ impl<B: Bugs> Calls<B> {
         now: Time,
         out: &mut Out,
         call: Call,
-        body: &Body<'_>,
+        fragment: &Fragment<'_>,
     ) -> Result<(), RexDiscard> {
-        let (Body::Reply(fragment), Some(calling)) = (body, self.calls.get_mut(&call)) else {
-            return Err(RexDiscard::Stale);
-        };
+        let calling = self.calls.get_mut(&call).ok_or(RexDiscard::Stale)?;
         if !matches!(calling.state, State::Receives(_)) {
             let length = fragment.cut.length();
             self.octets -= calling.state.octets();

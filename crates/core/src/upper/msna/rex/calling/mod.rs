@@ -59,7 +59,7 @@ struct Hello {
     left: u8,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Session {
     incarnation: u64,
     number: u64,
