@@ -34,6 +34,9 @@ pub struct Exchanger {
 /// An association that cannot be made is not tried again before this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// A node looks at its times so often.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Octets of a block with a fragment: a lost cell costs one.
 const BLOCK: usize = 4_096;
 
@@ -179,13 +182,17 @@ impl Exchanger {
         Ok(armed)
     }
 
-    fn sleep(&self, timeout: Option<Duration>) -> Result<(), Error> {
+    /// From now to when it is to look whether or not it is readable.
+    pub(crate) fn due(&self) -> Duration {
         let due = self.rex.next_deadline();
         let due = due.map(|due| Duration::from_nanos(due.since_ns(now()).max(1)));
         // The node's own times.
-        let most = Some(Duration::from_millis(100));
-        let until = [timeout, due, most].into_iter().flatten().min();
-        let until = until.and_then(|until| Timespec::try_from(until).ok());
+        due.unwrap_or(LOOK).min(LOOK)
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        let until = timeout.unwrap_or(Duration::MAX).min(self.due());
+        let until = Timespec::try_from(until).ok();
         let mut events = [const { core::mem::MaybeUninit::uninit() }; 4];
         match epoll::wait(&self.epoll, &mut events, until.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),

@@ -14,6 +14,7 @@
 //! - [`Liaison`]: one end of an association. A block that is lost is lost; a block that comes is
 //!   whole.
 //! - [`Exchanger`]: calls and their replies over associations, at most once.
+//! - `rpc`, with the feature `tarpc`: these carry calls of that crate.
 //! - [`Access`]: a block is cut into cells here, or by the adapter, or is a packet of its own.
 //!
 //! ```no_run
@@ -42,6 +43,8 @@ mod exchanger;
 mod liaison;
 mod node;
 mod path;
+#[cfg(feature = "tarpc")]
+pub mod rpc;
 
 pub use call::{Access, Call};
 pub use error::Error;
