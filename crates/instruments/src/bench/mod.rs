@@ -8,6 +8,7 @@ mod files;
 mod instructions;
 mod lab;
 mod measure;
+mod msna;
 mod notify;
 mod pace;
 mod peers;
@@ -50,6 +51,8 @@ enum Bench {
     Transmit(Args),
     /// Rates at the output (Figure 6), and thousands of shaped VCs
     Shape(Args),
+    /// Blocks of MSNA there and back, by way and length, beside UDP and TCP
+    Msna(Args),
     /// Host CPU and wake-ups by SDU size and notification (Figure 8)
     Notify(Args),
     /// The udp link beside plain system calls
@@ -85,6 +88,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Police(args) => police::run(args),
         Bench::Transmit(args) => transmit::run(args),
         Bench::Shape(args) => shape::run(args),
+        Bench::Msna(args) => msna::run(args),
         Bench::Notify(args) => notify::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),

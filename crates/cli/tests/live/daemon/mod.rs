@@ -189,7 +189,7 @@ impl Daemon {
         error
     }
 
-    fn fed(&self, arguments: &[&str], input: &[u8]) -> Output {
+    pub(crate) fn fed(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self
             .command(arguments)
             .stdin(Stdio::piped())
@@ -285,6 +285,13 @@ impl Running {
         let said = self.said.join().expect("a pipe is read");
         assert_eq!(code, Some(0), "{said}");
         self.printed.join().expect("a pipe is read")
+    }
+
+    /// Interrupts it; what it printed. It must succeed.
+    pub(crate) fn interrupt(self) -> Vec<u8> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::INT).expect("it runs");
+        self.stdout()
     }
 
     /// Its exit code, and what it said behind the first line.

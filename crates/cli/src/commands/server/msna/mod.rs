@@ -1,5 +1,6 @@
 //! `cellgate msna`: blocks over associations, as the hosts of the Cambridge networks had them.
 
+mod connect;
 mod datagram;
 mod ping;
 mod serve;
@@ -31,6 +32,8 @@ enum Verb {
     Serve(serve::Args),
     /// Sends blocks to an access point that sends them back, and times their return
     Ping(ping::Args),
+    /// Sends what comes on standard input to an access point, and prints what comes back
+    Connect(connect::Args),
     /// Sends octets to an access point, without an association
     Datagram(datagram::Args),
 }
@@ -128,6 +131,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match &command.verb {
         Verb::Serve(args) => serve::run(&command.server, args),
         Verb::Ping(args) => ping::run(&command.server, args),
+        Verb::Connect(args) => connect::run(&command.server, args),
         Verb::Datagram(args) => datagram::run(&command.server, args),
     }
 }

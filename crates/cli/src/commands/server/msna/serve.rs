@@ -46,7 +46,7 @@ pub(super) fn run(server: &Server, args: &Args) -> anyhow::Result<Exit> {
         block: Vec::new(),
         json: server.json(),
     };
-    service.tell("serving", &json!(args.place.access.name()))?;
+    eprintln!("serving by {}", args.place.access.name());
     let mut idle = Instant::now();
     loop {
         if service.turn()? {
