@@ -10,7 +10,7 @@ use crate::call::BLOCK_MAX;
 /// Octets of an AAL0 SDU before a cell's payload: its header, which the adapter writes.
 const HEADER_LEN: usize = 4;
 /// Octets of an AAL0 SDU.
-const SDU_LEN: usize = 52;
+pub(crate) const SDU_LEN: usize = 52;
 /// From a block's first cell to its last.
 const TIMEOUT_NS: u64 = 1_000_000_000;
 
@@ -33,7 +33,8 @@ impl Access for Atm {
 }
 
 impl Cells {
-    pub(crate) fn new(connection: Connection, vci: u16) -> Option<Self> {
+    /// `vci` is not 0.
+    pub(crate) fn new(connection: Connection, vci: u16) -> Self {
         let mut msdl = Msdl::new(MsdlConfig {
             first_vci: vci,
             circuits: 1,
@@ -49,13 +50,13 @@ impl Cells {
             max_block: BLOCK_MAX as u16,
             senders: 1,
         };
-        let association = msdl.begin(Time::ZERO, &Atm, terms)?;
-        Some(Self {
+        let association = msdl.begin(Time::ZERO, &Atm, terms);
+        Self {
             connection,
             msdl,
-            association,
+            association: association.expect("its only circuit is free"),
             vci,
-        })
+        }
     }
 
     pub(crate) const fn counts(&self) -> &MsdlCounts {

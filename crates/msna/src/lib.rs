@@ -15,6 +15,7 @@
 //!   whole.
 //! - [`Exchanger`]: calls and their replies over associations, at most once.
 //! - `rpc`, with the feature `tarpc`: these carry calls of that crate.
+//! - [`Relay`]: a bridge between two lines, by cell or by block.
 //! - [`Access`]: a block is cut into cells here, or by the adapter, or is a packet of its own.
 //!
 //! ```no_run
@@ -43,6 +44,7 @@ mod exchanger;
 mod liaison;
 mod node;
 mod path;
+mod relay;
 #[cfg(feature = "tarpc")]
 pub mod rpc;
 
@@ -51,6 +53,7 @@ pub use error::Error;
 pub use exchanger::Exchanger;
 pub use liaison::{Liaison, LiaisonCounters};
 pub use node::{Event, Node, NodeConfig, PORT};
+pub use relay::{By, Relay, RelayCounts};
 
 pub use cellgate_core::upper::msna::rex;
 pub use cellgate_core::upper::msna::{Address, AddressError, Notify, Refusal, Sap};

@@ -55,36 +55,81 @@ impl NodeConfig {
         self
     }
 
-    /// A connection on a circuit.
+    /// The way of blocks on a circuit.
     fn open(
         &self,
         vci: u16,
         contract: &TrafficContract,
         notification: Notification,
     ) -> Result<Path, Error> {
+        let shape = match self.access {
+            Access::Cells => Shape::blocks(notification),
+            Access::Aal5 | Access::Packets => Shape {
+                notification,
+                marks: Marks::None,
+                cells: None,
+            },
+        };
+        let connection = self.connection(vci, contract, shape)?;
+        Ok(match self.access {
+            Access::Cells => Path::Cells(Box::new(Cells::new(connection, vci))),
+            Access::Aal5 | Access::Packets => Path::Pdus(Box::new(connection)),
+        })
+    }
+
+    pub(crate) fn connection(
+        &self,
+        vci: u16,
+        contract: &TrafficContract,
+        shape: Shape,
+    ) -> Result<Connection, Error> {
         let itf = self.interface.as_ref();
         let address = itf.map_or(format!("0.{vci}"), |itf| format!("{itf}.0.{vci}"));
         let mut builder = Connection::builder()
             .address(&address)
             .contract(contract)
-            .notification(notification)
+            .notification(shape.notification)
+            .marks(shape.marks)
             // Cells that have left would wake a reader.
             .completions(false);
         if let Some(socket) = &self.socket {
             builder = builder.socket(socket);
         }
-        if self.access == Access::Aal5 {
-            return Ok(Path::Pdus(Box::new(builder.open()?)));
+        if let Some(cells) = shape.cells {
+            builder = builder.receive_pdus(cells).transmit_pdus(cells);
         }
-        // A block on its way while another is read or written.
-        let cells = 2 * u32::from(cellgate_core::aal::mssar::CELLS_MAX);
-        let connection = builder
-            .marks(Marks::Mssar)
-            .receive_pdus(cells)
-            .transmit_pdus(cells)
-            .open()?;
-        let cells = Cells::new(connection, vci).ok_or(Error::NoCircuit(Circuits::COUNT))?;
-        Ok(Path::Cells(Box::new(cells)))
+        Ok(builder.open()?)
+    }
+}
+
+/// What a connection tells, and the cells that it has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    notification: Notification,
+    marks: Marks,
+    cells: Option<u32>,
+}
+
+impl Shape {
+    /// A block on its way while another is read or written.
+    const CELLS: u32 = 2 * cellgate_core::aal::mssar::CELLS_MAX as u32;
+
+    /// Of cells that carry blocks.
+    pub(crate) const fn blocks(notification: Notification) -> Self {
+        Self {
+            notification,
+            marks: Marks::Mssar,
+            cells: Some(Self::CELLS),
+        }
+    }
+
+    /// Of cells one by one.
+    pub(crate) const fn cells() -> Self {
+        Self {
+            notification: Notification::EveryCell,
+            marks: Marks::None,
+            cells: Some(Self::CELLS),
+        }
     }
 }
 
@@ -392,6 +437,9 @@ impl Node {
             let path = path.map_err(|_| (Refusal::Busy, String::new()))?;
             let receives = port_of(&path).map_err(|_| (Refusal::Busy, String::new()))?;
             return Ok(self.liaison(path, (receives, vci), peer, connect.notify));
+        }
+        if vci <= SIGNALLING_VCI {
+            return Err(bad());
         }
         let contract = self.config.access.fit(&connect.contract);
         let contract = mirrored(&contract.map_err(|_| bad())?);

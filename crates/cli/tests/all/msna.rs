@@ -87,3 +87,38 @@ fn what_goes_wrong_is_told_with_its_exit_code() {
     );
     server.interrupt();
 }
+
+#[test]
+fn a_relay_joins_two_lines() {
+    let lines = JOINED.to_owned()
+        + "[[interface]]\nname = \"c\"\nlink.memory.peer = \"d\"\n\
+           [[interface]]\nname = \"d\"\nlink.memory.peer = \"c\"\n";
+    let daemon = Daemon::start_beside(&lines);
+    let relay = ["msna", "relay", "--itf", "b", "--itf", "c", "--by"];
+    let serve = ["msna", "serve", "--host", "10.0.0.2", "--itf", "d"];
+    for by in ["cell", "block"] {
+        let relay = daemon.begin(&[&relay[..], &[by]].concat(), "relaying");
+        let server = daemon.begin(&serve, "serving");
+        let ping = [
+            "msna",
+            "ping",
+            "10.0.0.2:7",
+            "--itf",
+            "a",
+            "--cells",
+            "40",
+            "-J",
+        ];
+        let told = json(&daemon.ok(&ping));
+        assert_eq!(told["returned"], 10, "{told}");
+        server.interrupt();
+        let told = String::from_utf8(relay.interrupt()).unwrap();
+        let handed = if by == "cell" {
+            "800 cells"
+        } else {
+            "20 blocks"
+        };
+        assert!(told.starts_with(handed), "{told}");
+    }
+    daemon.fails(2, &["msna", "relay", "--itf", "b"]);
+}

@@ -3,6 +3,7 @@
 mod connect;
 mod datagram;
 mod ping;
+mod relay;
 mod serve;
 
 use std::net::{Ipv4Addr, UdpSocket};
@@ -34,6 +35,8 @@ enum Verb {
     Ping(ping::Args),
     /// Sends what comes on standard input to an access point, and prints what comes back
     Connect(connect::Args),
+    /// Hands on between two interfaces, whose hosts call each other
+    Relay(relay::Args),
     /// Sends octets to an access point, without an association
     Datagram(datagram::Args),
 }
@@ -132,6 +135,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Verb::Serve(args) => serve::run(&command.server, args),
         Verb::Ping(args) => ping::run(&command.server, args),
         Verb::Connect(args) => connect::run(&command.server, args),
+        Verb::Relay(args) => relay::run(&command.server, args),
         Verb::Datagram(args) => datagram::run(&command.server, args),
     }
 }

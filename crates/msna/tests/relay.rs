@@ -1,0 +1,183 @@
+//! A relay between two lines: `a` and `b` are joined, and `c` and `d`.
+#![cfg(not(any(miri, loom)))]
+
+#[path = "../../client/tests/common/mod.rs"]
+mod common;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cellgate::{InterfaceSpec, Link};
+use cellgate_msna::{
+    Access, Address, By, Call, Error, Event, Node, NodeConfig, Refusal, Relay, Sap,
+};
+use common::{Daemon, PATIENCE};
+
+const CALLER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const CALLED: Address = Address {
+    host: Ipv4Addr::new(10, 0, 0, 2),
+    sap: Sap(7),
+};
+
+fn config(daemon: &Daemon, host: Ipv4Addr, itf: &str) -> NodeConfig {
+    NodeConfig::new(host, Access::Cells)
+        .on(itf)
+        .at(daemon.path())
+}
+
+/// Runs `client` beside a relay, and an echo on its other side.
+fn relayed(by: By, client: impl FnOnce(&Daemon, &mut Node)) {
+    let daemon = Daemon::start();
+    for (name, peer) in [("c", "d"), ("d", "c")] {
+        let spec = InterfaceSpec {
+            name: name.to_owned(),
+            adapter: None,
+            link: Link::Memory {
+                peer: peer.to_owned(),
+            },
+            line_rate: None,
+            line: None,
+        };
+        daemon.admin().add_interface(spec).unwrap();
+    }
+    let stop = Arc::<AtomicBool>::default();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let (daemon, stopped, also_ready) = (&daemon, &stop, ready.clone());
+        scope.spawn(move || {
+            let lines = ["b", "c"].map(|itf| config(daemon, Ipv4Addr::UNSPECIFIED, itf));
+            let mut relay = Relay::open(lines, by).unwrap();
+            ready.send(()).unwrap();
+            while !stopped.load(Ordering::Relaxed) {
+                if !relay.turn().unwrap() {
+                    std::thread::yield_now();
+                }
+            }
+            // All that was opened has gone.
+            let deadline = Instant::now() + PATIENCE;
+            while relay.circuits() > 0 {
+                relay.turn().unwrap();
+                assert!(Instant::now() < deadline, "{:?}", relay.counts());
+            }
+        });
+        scope.spawn(move || {
+            let mut node = Node::open(config(daemon, CALLED.host, "d")).unwrap();
+            node.serve(CALLED.sap);
+            also_ready.send(()).unwrap();
+            let (mut liaisons, mut block) = (Vec::new(), Vec::new());
+            while !stopped.load(Ordering::Relaxed) {
+                let wait = Duration::from_micros(100);
+                match node.next_event(Some(wait)).unwrap() {
+                    Some(Event::Connected { liaison, .. }) => liaisons.push(liaison),
+                    Some(Event::Released { circuit }) => {
+                        liaisons.retain(|liaison| liaison.circuit() != circuit);
+                    }
+                    _ => {}
+                }
+                for liaison in &mut liaisons {
+                    while liaison.try_recv(&mut block).unwrap() {
+                        liaison.send(&block).unwrap();
+                    }
+                }
+            }
+        });
+        is_ready.recv().unwrap();
+        is_ready.recv().unwrap();
+        let mut node = Node::open(config(daemon, CALLER, "a")).unwrap();
+        client(daemon, &mut node);
+        drop(node);
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+fn octets(len: usize, from: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at * 13 + at / 255 + from) as u8)
+        .collect()
+}
+
+#[test]
+fn blocks_cross_two_lines_by_cell_and_by_block() {
+    for by in [By::Cell, By::Block] {
+        relayed(by, |_, node| {
+            let mut liaison = node.connect(CALLED, &Call::default()).unwrap();
+            let mut block = Vec::new();
+            for (n, len) in [0, 1, 46, 47, 5_000, 11_730].into_iter().enumerate() {
+                let sent = octets(len, n);
+                liaison.send(&sent).unwrap();
+                assert!(liaison.recv(&mut block, Some(PATIENCE)).unwrap());
+                assert!(block == sent, "{by:?}: {len} octets");
+            }
+            let nobody = Address {
+                sap: Sap(8),
+                ..CALLED
+            };
+            let refused = node.connect(nobody, &Call::default());
+            let Err(Error::Refused { reason, .. }) = refused else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(reason, Refusal::NoSap);
+        });
+    }
+}
+
+#[test]
+fn a_relay_that_has_no_room_refuses_with_an_offer_that_is_admitted() {
+    relayed(By::Cell, |daemon, node| {
+        // The relay's second line has less than the first.
+        let other = daemon.builder("c.0.900", "cbr,aal5:tx:pcr=200000,rx:none");
+        let other = other.open().unwrap();
+        let mut call = Call {
+            contract: "cbr:tx:pcr=200000,rx:pcr=1000".to_owned(),
+            ..Call::default()
+        };
+        let refused = node.connect(CALLED, &call);
+        let Err(Error::Refused {
+            reason: Refusal::NotAdmitted,
+            offer,
+            ..
+        }) = refused
+        else {
+            panic!("{refused:?}");
+        };
+        call.contract = offer;
+        let mut liaison = node.connect(CALLED, &call).unwrap();
+        liaison.send(b"fits").unwrap();
+        let mut block = Vec::new();
+        assert!(liaison.recv(&mut block, Some(PATIENCE)).unwrap());
+        assert_eq!(block, b"fits");
+        drop(other);
+    });
+}
+
+/// Microseconds of a block of 255 cells there and back, over lines of 10 Mbit/s.
+fn round_trip(by: By) -> f64 {
+    let mut best = f64::MAX;
+    relayed(by, |_, node| {
+        let call = Call {
+            contract: "cbr:pcr=23585".to_owned(),
+            ..Call::default()
+        };
+        let mut liaison = node.connect(CALLED, &call).unwrap();
+        let (sent, mut block) = (octets(11_730, 0), Vec::new());
+        for _ in 0..12 {
+            let began = Instant::now();
+            liaison.send(&sent).unwrap();
+            assert!(liaison.recv(&mut block, Some(PATIENCE)).unwrap());
+            best = best.min(began.elapsed().as_secs_f64() * 1e6);
+        }
+    });
+    best
+}
+
+#[test]
+fn by_block_a_block_is_sent_once_more_on_each_way() {
+    // 255 cells at 23,585 cells/s.
+    let block_us = 10_812.0;
+    let (cell, block) = (round_trip(By::Cell), round_trip(By::Block));
+    println!("255 cells there and back: {cell:.0} us by cell, {block:.0} us by block");
+    // No block is sooner whole than the line lets it be.
+    assert!(cell > 2.0 * block_us * 0.9 && block > 4.0 * block_us * 0.9);
+}
