@@ -3,6 +3,7 @@
 mod det;
 mod file;
 mod mutants;
+mod rings;
 mod run;
 mod seeds;
 mod shrink;

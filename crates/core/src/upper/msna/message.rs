@@ -2,6 +2,7 @@ use core::fmt;
 use core::net::Ipv4Addr;
 
 use cellgate_simd::{Fold, Kernel, with_features};
+use serde::{Deserialize, Serialize};
 
 use crate::wire::Mssar;
 
@@ -27,7 +28,8 @@ impl fmt::Display for Address {
 }
 
 /// The cells of a circuit that interrupt its receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Notify {
     Every,
     /// The first of each block.

@@ -1,0 +1,523 @@
+//! Laws of rings, each judged by itself from the books: who owns a slot, what becomes of cells, how
+//! long they wait, what the RAM does, which cells interrupt, what time is spent for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cellgate_core::upper::msna::{Notify, Work};
+use cellgate_core::wire::Mssar;
+
+use super::application::Application;
+use super::build::{self, Action, Plan};
+use super::scenario::Load;
+use crate::cbn::{Presence, Release, Reuse, RingDeed, RingSpec, SlotDeed, SlotHarm};
+use crate::machine::v1s::{
+    Accessed, Charge, Deed, HostSpec, Instructions, Network, Order, V1sSpec, Word,
+};
+use crate::world::scenario::Scenario;
+use crate::world::{Ps, Violation};
+
+const WORDS: usize = V1sSpec::WORDS;
+
+/// A station, as the laws know it.
+struct Known {
+    spec: V1sSpec,
+    host: HostSpec,
+    conditions: BTreeMap<u16, Notify>,
+    /// The RAM's last access ends then.
+    free: Ps,
+    /// Cells with a place in the receive FIFO; words of the one that comes, and of the one that
+    /// goes to the host.
+    places: usize,
+    coming: Vec<Word>,
+    going: usize,
+    is_raised: bool,
+    is_unheard: bool,
+    /// An interrupt that its cell is still to explain.
+    unexplained: Option<Ps>,
+    stopped_until: Ps,
+    passed: u64,
+    overflowed: u64,
+    read_words: u64,
+    /// Words that the host has written of a cell, by now.
+    writing: Vec<Word>,
+    /// By circuit, the header that must come next.
+    headers: BTreeMap<u16, Mssar>,
+    pub(super) waits: Vec<Ps>,
+}
+
+pub(super) struct Laws {
+    ring: RingSpec,
+    /// The channel of each circuit's receiver.
+    channels: BTreeMap<u16, u8>,
+    /// Stations that send, by channel.
+    senders: Vec<usize>,
+    /// Whether slots are passed on, and nothing happens to them.
+    is_fair: bool,
+    /// The source of each full slot, and its frame's number when it was filled.
+    owners: BTreeMap<(u64, u8), (usize, u64)>,
+    outstanding: BTreeMap<(usize, u8), u32>,
+    known: Vec<Known>,
+    sent: u64,
+    copies: u64,
+    pub(super) false_cells: u64,
+    /// Bits that have changed in full slots: each may spoil a block.
+    pub(super) flips: u64,
+    /// Stations that were away: their slots come round again.
+    pub(super) was_bypassed: bool,
+}
+
+fn wrong<T>(law: &str, at: Ps, text: String) -> Result<T, Violation> {
+    Err(Violation::new(law, at, text))
+}
+
+impl Laws {
+    pub(super) fn of(scenario: &Scenario, plan: &Plan, ring: usize) -> Self {
+        let spec = build::ring_spec(&scenario.rings[ring]);
+        let on_it = |station: &str| {
+            let station = build::station(scenario, station);
+            plan.seats[station].0 == ring
+        };
+        let associations = scenario.associations.iter();
+        let here: Vec<_> = associations.filter(|one| on_it(&one.to)).collect();
+        let channel = |to: &str| scenario.stations[build::station(scenario, to)].channel;
+        let mut senders = vec![BTreeSet::new(); spec.channels.into()];
+        for one in &here {
+            senders[usize::from(channel(&one.to))].insert(&*one.from);
+        }
+        for traffic in &scenario.traffic {
+            if let Load::False { channels, .. } = traffic.load
+                && on_it(&traffic.on)
+            {
+                for senders in &mut senders[..usize::from(channels)] {
+                    senders.insert(&traffic.on);
+                }
+            }
+        }
+        let happens = |(_, at, action): &(Ps, usize, Action)| {
+            *at == ring && matches!(action, Action::Slot(_) | Action::Presence(..))
+        };
+        let known = plan.seated[ring].iter().map(|n| {
+            let one = &scenario.stations[*n];
+            let own = here.iter().filter(|circuit| circuit.to == one.name);
+            Known {
+                spec: build::station_spec(scenario, one, &spec),
+                host: build::host_spec(one),
+                conditions: own.map(|one| (one.vci, one.notify)).collect(),
+                free: Ps::ZERO,
+                places: 0,
+                coming: Vec::new(),
+                going: 0,
+                is_raised: false,
+                is_unheard: false,
+                unexplained: None,
+                stopped_until: Ps::ZERO,
+                passed: 0,
+                overflowed: 0,
+                read_words: 0,
+                writing: Vec::new(),
+                headers: BTreeMap::new(),
+                waits: Vec::new(),
+            }
+        });
+        Self {
+            channels: here.iter().map(|one| (one.vci, channel(&one.to))).collect(),
+            senders: senders.iter().map(BTreeSet::len).collect(),
+            is_fair: spec.reuse == Reuse::PassedOn
+                && spec.release == Release::Source
+                && spec.outstanding == 0
+                && !plan.actions.iter().any(happens),
+            owners: BTreeMap::new(),
+            outstanding: BTreeMap::new(),
+            known: known.collect(),
+            sent: 0,
+            copies: 0,
+            false_cells: 0,
+            flips: 0,
+            was_bypassed: false,
+            ring: spec,
+        }
+    }
+
+    /// The waits for slots of a station.
+    pub(super) fn waits(&self, seat: usize) -> &[Ps] {
+        &self.known[seat].waits
+    }
+
+    pub(super) fn acts(&mut self, at: Ps, action: Action) {
+        match action {
+            Action::Slot(SlotHarm::Cut(_)) => self.was_bypassed = true,
+            Action::Slot(_) => {}
+            Action::Presence(_, presence) => self.was_bypassed |= presence != Presence::Works,
+            Action::Unheard(seat, is_unheard) => self.known[seat].is_unheard = is_unheard,
+            Action::Stop(seat, until) => {
+                let known = &mut self.known[seat];
+                known.stopped_until = known.stopped_until.max(until).max(at);
+            }
+        }
+    }
+
+    /// R1: a full slot has one owner, who empties it one rotation later, if nobody else must.
+    pub(super) fn slot(&mut self, deed: &RingDeed) -> Result<(), Violation> {
+        let frames = u64::from(self.ring.frames);
+        let key = (deed.number % frames, deed.channel);
+        let owner = self.owners.get(&key).copied();
+        let (at, who) = (deed.at, deed.who);
+        let slot = format!("slot {} of channel {}", key.0, key.1);
+        match deed.what {
+            SlotDeed::Filled => {
+                self.sent += 1;
+                let free = deed.number + frames;
+                if let Some((owner, _)) = owner {
+                    return wrong(
+                        "R1",
+                        at,
+                        format!("{slot} of station {owner} is filled by {who}"),
+                    );
+                }
+                self.owners.insert(key, (who, free));
+                let count = self.outstanding.entry((who, deed.channel)).or_default();
+                *count += 1;
+                if self.ring.outstanding > 0 && *count > self.ring.outstanding {
+                    return wrong("R1", at, format!("station {who} has {count} slots"));
+                }
+                return Ok(());
+            }
+            SlotDeed::Taken => {
+                self.copies += 1;
+                let due = owner.filter(|(source, free)| deed.number > *free && *source != who);
+                if let Some((source, _)) = due
+                    && !self.was_bypassed
+                {
+                    return wrong(
+                        "R1",
+                        at,
+                        format!("{slot} comes round past station {source}"),
+                    );
+                }
+                return Ok(());
+            }
+            SlotDeed::Flipped => {
+                self.flips += 1;
+                return Ok(());
+            }
+            SlotDeed::Emptied if owner.is_none_or(|owner| owner == (who, deed.number)) => {}
+            SlotDeed::Emptied => {
+                return wrong(
+                    "R1",
+                    at,
+                    format!("{slot} is emptied by {who}, not {owner:?}"),
+                );
+            }
+            SlotDeed::Released if self.ring.release == Release::Destination => {}
+            SlotDeed::Released => {
+                return wrong("R1", at, format!("{slot} is emptied by its destination"));
+            }
+            SlotDeed::Cleared if owner.is_some() && !self.was_bypassed => {
+                return wrong(
+                    "R1",
+                    at,
+                    format!("the monitor empties {slot}, which is {owner:?}'s"),
+                );
+            }
+            SlotDeed::Cleared | SlotDeed::Lost => {}
+            SlotDeed::Damaged => self.flips += u64::from(owner.is_some()),
+        }
+        if let Some((source, _)) = self.owners.remove(&key)
+            && let Some(count) = self.outstanding.get_mut(&(source, deed.channel))
+        {
+            *count -= 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn station(&mut self, seat: usize, deed: &Deed) -> Result<(), Violation> {
+        let known = &mut self.known[seat];
+        let here = |text: String| format!("station {seat}: {text}");
+        if let (Some(at), false) = (known.unexplained, matches!(deed, Deed::Access { .. })) {
+            return wrong(
+                "R8",
+                at,
+                here("it interrupts for no cell that has come".into()),
+            );
+        }
+        match deed {
+            Deed::Passes { at, cell, is_full } => {
+                known.passed += 1;
+                let must = known.places >= known.spec.fifo;
+                if *is_full != must {
+                    let text = format!("{} places are taken, full: {is_full}", known.places);
+                    return wrong("R7", *at, here(text));
+                }
+                if !known.conditions.contains_key(&cell.vci) {
+                    let text = format!("it takes circuit {}, nobody's", cell.vci);
+                    return wrong("R2", *at, here(text));
+                }
+                known.overflowed += u64::from(*is_full);
+                known.places += usize::from(!is_full);
+            }
+            Deed::Fills {
+                at,
+                channel,
+                since,
+                cell,
+            } => {
+                let wait = at.since(*since);
+                known.waits.push(wait);
+                let senders = self.senders[usize::from(*channel)] as u64;
+                let most = Ps::new((senders + 1) * self.ring.rotation.ps());
+                if self.is_fair && wait > most {
+                    let text = format!("a cell has waited {} ns, {senders} send", wait.ns());
+                    return wrong("R6", *at, here(text));
+                }
+                let due = self.channels.get(&cell.vci);
+                if due.is_some_and(|due| due != channel) {
+                    let text = format!("circuit {} leaves on channel {channel}", cell.vci);
+                    return wrong("R3", *at, here(text));
+                }
+            }
+            Deed::FalseCell { .. } => self.false_cells += 1,
+            Deed::Access {
+                begun,
+                access,
+                word,
+            } => known
+                .accesses(*begun, *access, *word)
+                .map_err(|(law, text)| Violation::new(law, *begun, here(text)))?,
+            Deed::Interrupts { at } => {
+                if known.is_raised {
+                    return wrong("R8", *at, here("it interrupts before it was heard".into()));
+                }
+                known.is_raised = true;
+                known.unexplained = Some(*at);
+            }
+            Deed::Wrote { at, word, .. } => {
+                known
+                    .host_acts(*at)
+                    .or_else(|text| wrong("R9", *at, here(text)))?;
+                known
+                    .wrote(*word)
+                    .or_else(|text| wrong("R3", *at, here(text)))?;
+            }
+            Deed::Read { at, .. } => {
+                known
+                    .host_acts(*at)
+                    .or_else(|text| wrong("R9", *at, here(text)))?;
+                known.read_words += 1;
+                let is_amid = !known.writing.is_empty() && known.host.order == Order::InTurn;
+                if is_amid && known.host.dma.is_none() {
+                    return wrong("R8", *at, here("it reads amid a cell, out of turn".into()));
+                }
+            }
+            Deed::Acknowledged { at } => {
+                known
+                    .host_acts(*at)
+                    .or_else(|text| wrong("R9", *at, here(text)))?;
+                known.is_raised = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// R2, R7, R9: what only the end shows.
+    pub(super) fn ends(&self, at: Ps, network: &Network<Application>) -> Result<(), Violation> {
+        let ring = network.ring();
+        let counts = ring.counts();
+        let told = (
+            counts.sent,
+            counts.copies,
+            counts.ended() + ring.under_way(),
+        );
+        let own = (self.sent, self.copies, self.sent);
+        if told != own {
+            return wrong(
+                "R2",
+                at,
+                format!("sent, taken, ended: {told:?}, seen {own:?}"),
+            );
+        }
+        let stations = network.stations().iter().map(|one| one.counts());
+        let sent = stations.clone().map(|one| one.sent).sum::<u64>() + self.false_cells;
+        let passed: u64 = stations.map(|one| one.passed).sum();
+        if (sent, passed) != (self.sent, self.copies) {
+            let text = format!("stations have sent {sent}, taken {passed}; the ring {own:?}");
+            return wrong("R2", at, text);
+        }
+        let all = network.stations().iter().zip(network.hosts());
+        for (seat, (known, (station, host))) in self.known.iter().zip(all).enumerate() {
+            let counts = station.counts();
+            let kept = counts.overflowed + counts.read + station.held() as u64;
+            let told = (counts.passed, counts.overflowed, station.held(), kept);
+            let own = (known.passed, known.overflowed, known.places, known.passed);
+            if told != own {
+                let text =
+                    format!("station {seat}: passed, lost, held, all {told:?}, seen {own:?}");
+                return wrong("R2", at, text);
+            }
+            known
+                .spent(host)
+                .or_else(|text| wrong("R9", at, format!("host {seat}: {text}")))?;
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    /// R7 and R8 of an access.
+    fn accesses(
+        &mut self,
+        begun: Ps,
+        access: Accessed,
+        word: Word,
+    ) -> Result<(), (&'static str, String)> {
+        let end = begun.plus(self.spec.cycle);
+        if begun < self.free || begun.round_up(self.spec.cycle) != begun {
+            return Err(("R7", format!("{access:?} within a cycle that is taken")));
+        }
+        self.free = end;
+        let mut must = false;
+        match access {
+            Accessed::RingReceive => {
+                self.coming.push(word);
+                if self.coming.len() == WORDS {
+                    must = self.interrupts();
+                    self.coming.clear();
+                }
+            }
+            Accessed::HostRead => {
+                self.going += 1;
+                if self.going == WORDS {
+                    self.going = 0;
+                    self.places = self.places.saturating_sub(1);
+                }
+            }
+            Accessed::RingTransmit(_) | Accessed::HostWrite(_) => {}
+        }
+        let told = self.unexplained.take();
+        if told.is_some() != must {
+            return Err((
+                "R8",
+                format!("a cell interrupts: {must}, and it did: {}", !must),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the cell that is there now interrupts, by the letter of its condition.
+    fn interrupts(&self) -> bool {
+        let [high, low, sequence, flags] = self.coming[0];
+        let (is_first, is_last) = (flags & 1 == 1, sequence == 1);
+        let vci = u16::from_be_bytes([high, low]);
+        let is_met = match self.conditions.get(&vci) {
+            None => false,
+            Some(Notify::Every) => true,
+            Some(Notify::First) => is_first,
+            Some(Notify::Last) => is_last,
+            Some(Notify::Both) => is_first || is_last,
+        };
+        // A bit that raised it just now counts as raised by this cell.
+        let was_raised = self.is_raised && self.unexplained.is_none();
+        is_met && !was_raised && !self.is_unheard
+    }
+
+    /// A host that is stopped does nothing.
+    fn host_acts(&self, at: Ps) -> Result<(), String> {
+        // The DMA does not stop.
+        match at < self.stopped_until && self.host.dma.is_none() {
+            true => Err("a host that is stopped goes on".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// R3: the cells of a block are counted down, under one identifier, which the next does not
+    /// have.
+    fn wrote(&mut self, word: Word) -> Result<(), String> {
+        self.writing.push(word);
+        if self.writing.len() < WORDS {
+            return Ok(());
+        }
+        let [high, low, sequence, flags] = self.writing[0];
+        self.writing.clear();
+        let vci = u16::from_be_bytes([high, low]);
+        let header = Mssar::parse([sequence, flags]);
+        let due = self.headers.get(&vci).copied().unwrap_or_default();
+        let rid = header.rid == due.rid;
+        let is_next = match due.sequence {
+            0 => header.start && header.sequence > 0,
+            left => !header.start && header.sequence == left,
+        };
+        // What a bus error has taken is not written.
+        let is_lossy = self.host.dma.is_some_and(|dma| !dma.locks);
+        if !is_lossy && !(rid && is_next) {
+            return Err(format!(
+                "{header:?} is written on circuit {vci}, due is {due:?}"
+            ));
+        }
+        let sequence = header.sequence.saturating_sub(1);
+        let next = match sequence {
+            0 => (header.rid + 1) % Mssar::RIDS,
+            _ => header.rid,
+        };
+        let due = Mssar {
+            sequence,
+            rid: next,
+            ..Mssar::default()
+        };
+        self.headers.insert(vci, due);
+        Ok(())
+    }
+
+    /// R9: the CPU's time is the sum of what was charged, and each charge what its work costs.
+    fn spent(&self, host: &crate::machine::v1s::Host<Application>) -> Result<(), String> {
+        let (charges, counts) = (host.charges(), host.counts());
+        if charges.total() != counts.busy {
+            let (busy, sum) = (counts.busy.ns(), charges.total().ns());
+            return Err(format!("busy for {busy} ns, charged {sum}"));
+        }
+        let costs = self.host.costs;
+        let receive = |instructions: u64| Ps::new(costs.receive.ps() * instructions);
+        let transmit = |instructions: u64| Ps::new(costs.transmit.ps() * instructions);
+        let per_cell = Instructions::RECEIVE_CELL + costs.stage.more();
+        let all = [
+            (
+                Charge::Interrupt,
+                receive(Instructions::INTERRUPT),
+                counts.interrupts,
+            ),
+            (
+                Charge::Work(Work::ReceiveCell),
+                receive(per_cell),
+                counts.cells_read,
+            ),
+            (
+                Charge::Work(Work::TransmitCell),
+                transmit(Instructions::TRANSMIT_CELL),
+                counts.cells_written,
+            ),
+            (
+                Charge::ReceivedBlock,
+                costs.received_block,
+                counts.received_blocks,
+            ),
+        ];
+        for (charge, each, times) in all {
+            let told = charges.of(charge);
+            let due = (times, Ps::new(each.ps() * times));
+            if told != due {
+                return Err(format!("{charge:?}: {told:?}, due {due:?}"));
+            }
+        }
+        let read = self.read_words / WORDS as u64;
+        if counts.cells_read != read {
+            return Err(format!("{} cells were taken of {read}", counts.cells_read));
+        }
+        let (looks, spent) = charges.of(Charge::Looks);
+        let look = spent.ps().checked_div(looks).unwrap_or(0);
+        let dallies = counts.interrupts + counts.cells_read;
+        let most = (self.host.dally.ps() + look) * dallies;
+        if spent.ps() > most {
+            let text = format!("{} ns of looks in {dallies} dallies", spent.ns());
+            return Err(text);
+        }
+        Ok(())
+    }
+}
