@@ -265,7 +265,7 @@ fn each_bug_of_rings_is_found() {
     let mut survived = Vec::new();
     for bug in CbnBug::ALL {
         let kill = world_kill(&format!("ring: {bug:?}"), 0..seeds()).expect("a bug");
-        println!("{:<30} {:>4} {:.100}", kill.bug, kill.tried, kill.text);
+        println!("{:<30} {:>5}  {:.100}", kill.bug, kill.tried, kill.text);
         if kill.seed.is_none() {
             survived.push(*bug);
         }

@@ -1,13 +1,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
-use cellgate_core::aal::mssar::block_max;
-use cellgate_core::upper::msna::{
-    Access, Association, Leaving, Msdl, MsdlConfig, Received, Terms, To, Work,
-};
-use cellgate_core::wire::{CBN_CELL_LEN, MSSAR_RING_LEN, Mssar};
+use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received};
+use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
 use serde::{Deserialize, Serialize};
 
+use super::access::{MSDL, Ring, terms};
 use super::costs::{HostCosts, Instructions};
 use super::{Charge, Charges, Stage, Station, V1sSpec, Word};
 use crate::cbn::CbnBug;
@@ -541,49 +539,6 @@ impl<A: Application> Host<A> {
         if self.has(CbnBug::AcknowledgedLate) && !self.come.is_empty() {
             self.stack.pop();
         }
-    }
-}
-
-/// The room of a host for associations, none of which ends.
-const MSDL: MsdlConfig = MsdlConfig {
-    first_vci: 1,
-    circuits: 255,
-    hold_ns: 0,
-    timeout_ns: 100_000_000,
-    queue_max: 1 << 20,
-};
-
-const fn terms(receives: u16, sends: u16, channel: u8) -> Terms {
-    Terms {
-        receives,
-        sends,
-        to: To::Channel(channel),
-        max_block: block_max(MSSAR_RING_LEN as u8),
-        senders: 1,
-    }
-}
-
-/// The ring as MSDL has it, and what its work costs.
-struct Ring {
-    costs: HostCosts,
-    /// Since it was paid for last.
-    spent: Ps,
-    charges: Charges,
-    bug: Option<CbnBug>,
-}
-
-impl Access for Ring {
-    fn data_len(&self) -> u8 {
-        MSSAR_RING_LEN as u8
-    }
-
-    fn work(&mut self, work: Work) {
-        if self.bug == Some(CbnBug::CellForNothing) && work == Work::ReceiveCell {
-            return;
-        }
-        let cost = self.costs.of(work);
-        self.spent = self.spent.plus(cost);
-        self.charges.spend(Charge::Work(work), cost);
     }
 }
 

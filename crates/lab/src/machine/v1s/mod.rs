@@ -11,6 +11,7 @@
 //!                  one access a cycle: ring receive, then ring transmit, then host
 //! ```
 
+mod access;
 mod charges;
 mod costs;
 mod deed;

@@ -12,8 +12,9 @@ use crate::machine::v1s::{Deed, Network};
 use crate::world::scenario::Scenario;
 use crate::world::{Options, Ps, Violation};
 
-/// After the scenario's end all comes to rest within this time.
-const PATIENCE: Ps = Ps::from_ns(60_000_000_000);
+/// After the scenario's end all comes to rest within four times what it has lasted, for a bridge
+/// may have as much to send on, and this.
+const PATIENCE_NS: u64 = 20_000_000;
 /// Turns between two looks into the books.
 const TURNS: u64 = 512;
 
@@ -74,7 +75,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn run(&mut self) -> Result<(), Violation> {
-        let end = Ps::from_ns(self.scenario.duration_ns);
+        let duration_ns = self.scenario.duration_ns;
+        let end = Ps::from_ns(duration_ns);
+        let late = Ps::from_ns(duration_ns.saturating_mul(5).saturating_add(PATIENCE_NS));
         loop {
             let next = self.networks.iter().map(Network::next).enumerate();
             let (ring, next) = next.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
@@ -90,7 +93,7 @@ impl<'a> Run<'a> {
             if is_over && self.plan.actions.is_empty() {
                 return self.look();
             }
-            if next > end.plus(PATIENCE) {
+            if next > late {
                 let text = "it never comes to rest".into();
                 return Err(Violation::new("R11", next, text));
             }

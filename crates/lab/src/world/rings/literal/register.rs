@@ -97,11 +97,11 @@ impl Register {
         if let Some(frame) = at_first {
             self.monitor(now, frame, deeds);
         }
-        for station in 0..self.places.len() {
+        for (station, ram) in rams.iter_mut().enumerate() {
             let place = self.places[station] * self.spec.frames;
             if let Some(frame) = self.fronts.iter().position(|(at, _)| *at == place) {
                 for channel in 0..usize::from(self.spec.channels) {
-                    self.pass(now, (frame, channel), station, &mut rams[station], deeds);
+                    self.pass(now, (frame, channel), station, ram, deeds);
                 }
             }
         }
@@ -179,7 +179,7 @@ impl Register {
             if self.spec.release == Release::Destination {
                 deeds.push_back(self.deed(now, station, slot, SlotDeed::Released));
                 self.slots[frame][channel] = EMPTY;
-                self.forget(here.source, station, slot);
+                self.forget(here.source, station, channel);
             }
         }
         let filled = self.counting[station][channel].len() as u32;
@@ -201,7 +201,7 @@ impl Register {
 
     /// The source of a slot that its destination has emptied counts for it no more: it would have
     /// as many frames left as pass it until this one does.
-    fn forget(&mut self, source: Option<usize>, here: usize, (frame, channel): (usize, usize)) {
+    fn forget(&mut self, source: Option<usize>, here: usize, channel: usize) {
         let Some(source) = source else {
             return;
         };
@@ -212,7 +212,6 @@ impl Register {
             let ahead = (other + length - *at) % length;
             ahead > 0 && ahead <= way
         });
-        let _ = frame;
         let left = passing.count() as u32;
         let counting = &mut self.counting[source][channel];
         if let Some(at) = counting.iter().position(|one| *one == left) {
@@ -235,7 +234,7 @@ impl Register {
     pub(super) fn flips(&mut self, at: Ps, slot: (u32, u8), bit: u16, deeds: &mut Deeds) {
         let slot = (slot.0 as usize, usize::from(slot.1));
         let content = &mut self.slots[slot.0][slot.1].content;
-        let (was_empty, response) = (content.cell.vci == 0, content.response);
+        let response = content.response;
         let mut octets = content.emit();
         octets[usize::from(bit / 8)] ^= 0x80 >> (bit % 8);
         *content = CbnSlot::parse(&octets);
@@ -247,7 +246,6 @@ impl Register {
         }
         // An empty slot is what it was: the bits behind its VCI are nobody's.
         deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Damaged));
-        let _ = was_empty;
         self.slots[slot.0][slot.1] = EMPTY;
     }
 }
