@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::world::Ps;
 
-/// Of times: half of them are no longer, 99 in 100, and all.
+/// Of times: that of the middle one, of one in a hundred, and the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
     pub p50_ns: u64,

@@ -55,7 +55,8 @@ pub(super) struct Laws {
     is_fair: bool,
     /// The source of each full slot, and its frame's number when it was filled.
     owners: BTreeMap<(u64, u8), (usize, u64)>,
-    outstanding: BTreeMap<(usize, u8), u32>,
+    /// The frames in which each station has slots to empty, by channel.
+    counting: BTreeMap<(usize, u8), BTreeSet<u64>>,
     known: Vec<Known>,
     sent: u64,
     copies: u64,
@@ -127,7 +128,7 @@ impl Laws {
                 && spec.outstanding == 0
                 && !plan.actions.iter().any(happens),
             owners: BTreeMap::new(),
-            outstanding: BTreeMap::new(),
+            counting: BTreeMap::new(),
             known: known.collect(),
             sent: 0,
             copies: 0,
@@ -175,9 +176,11 @@ impl Laws {
                     );
                 }
                 self.owners.insert(key, (who, free));
-                let count = self.outstanding.entry((who, deed.channel)).or_default();
-                *count += 1;
-                if self.ring.outstanding > 0 && *count > self.ring.outstanding {
+                let counting = self.counting.entry((who, deed.channel)).or_default();
+                counting.retain(|due| *due > deed.number);
+                counting.insert(free);
+                let count = counting.len();
+                if self.ring.outstanding > 0 && count > self.ring.outstanding as usize {
                     return wrong("R1", at, format!("station {who} has {count} slots"));
                 }
                 return Ok(());
@@ -200,7 +203,8 @@ impl Laws {
                 self.flips += 1;
                 return Ok(());
             }
-            SlotDeed::Emptied if owner.is_none_or(|owner| owner == (who, deed.number)) => {}
+            // Its own may be gone, and another's be there: it counts, and does not look.
+            SlotDeed::Emptied if self.counts(who, deed) => {}
             SlotDeed::Emptied => {
                 return wrong(
                     "R1",
@@ -222,12 +226,19 @@ impl Laws {
             SlotDeed::Cleared | SlotDeed::Lost => {}
             SlotDeed::Damaged => self.flips += u64::from(owner.is_some()),
         }
-        if let Some((source, _)) = self.owners.remove(&key)
-            && let Some(count) = self.outstanding.get_mut(&(source, deed.channel))
+        let owner = self.owners.remove(&key);
+        if let (SlotDeed::Released, Some((source, free))) = (deed.what, owner)
+            && let Some(counting) = self.counting.get_mut(&(source, deed.channel))
         {
-            *count -= 1;
+            counting.remove(&free);
         }
         Ok(())
+    }
+
+    /// Whether a station has filled this slot a rotation ago.
+    fn counts(&self, who: usize, deed: &RingDeed) -> bool {
+        let counting = self.counting.get(&(who, deed.channel));
+        counting.is_some_and(|counting| counting.contains(&deed.number))
     }
 
     pub(super) fn station(&mut self, seat: usize, deed: &Deed) -> Result<(), Violation> {
