@@ -27,10 +27,9 @@ pub(super) type Letterbox = Rc<RefCell<VecDeque<(Ps, Outgoing)>>>;
 /// What becomes of a block that has come on a circuit, beside its being read.
 #[derive(Clone, Debug)]
 pub(super) enum Then {
-    /// It goes back.
-    Back(Route),
-    /// It is the answer that a sender waits for.
-    Answer(usize),
+    /// If it is of this association it goes back, or is the answer that a sender waits for.
+    Back(u32, Route),
+    Answer(u32, usize),
     /// It goes on from another host.
     On(Route, Letterbox),
 }
@@ -209,9 +208,13 @@ impl v1s::Application for Application {
             seen,
         });
         for then in self.then.get(&vci).into_iter().flatten() {
+            let is_of = |own: &u32| matches!(seen, Seen::Whole(one) if one.association == *own);
             match then {
-                Then::Back(route) => self.answers.push_back(route.carries(block.to_vec())),
-                Then::Answer(sender) => self.senders[*sender].waits_until = at,
+                Then::Back(own, route) if is_of(own) => {
+                    self.answers.push_back(route.carries(block.to_vec()));
+                }
+                Then::Answer(own, sender) if is_of(own) => self.senders[*sender].waits_until = at,
+                Then::Back(..) | Then::Answer(..) => {}
                 Then::On(route, letterbox) => {
                     let letter = route.carries(block.to_vec());
                     letterbox.borrow_mut().push_back((at, letter));

@@ -132,9 +132,9 @@ impl Plan {
             if let Load::Ping { back } = &traffic.load {
                 let back = association(scenario, back);
                 let there = &mut all[end(&spec.to)];
-                there.has_come(spec.vci, Then::Back(self.routes[back]));
+                there.has_come(spec.vci, Then::Back(on as u32, self.routes[back]));
                 let vci = self.routes[back].vci;
-                all[end(&spec.from)].has_come(vci, Then::Answer(sender));
+                all[end(&spec.from)].has_come(vci, Then::Answer(on as u32, sender));
             }
         }
         for bridge in &scenario.bridges {
