@@ -38,7 +38,7 @@ bugs! {
     SourceLooksIntoSlots,
     /// A frame that is lost loses the slot of its first channel.
     FrameLostInPart,
-    /// A station takes what passes on the channel beside its own, too.
+    /// A station takes what passes on the channel beside its own.
     WrongChannel,
     /// A station takes cells of all circuits.
     AnyCircuit,

@@ -10,8 +10,8 @@ use crate::world::Ps;
 impl Station {
     /// Whether a cell is for it.
     fn knows(&self, channel: u8, vci: u16) -> bool {
-        let own = self.spec.channel;
-        let is_beside = self.has(CbnBug::WrongChannel) && channel == (own + 1) % 4;
+        let beside = u8::from(self.has(CbnBug::WrongChannel));
+        let own = (self.spec.channel + beside) % self.spec.channels;
         let is_known = match self.bug {
             Some(CbnBug::AnyCircuit) => true,
             Some(CbnBug::CircuitByOctet) => {
@@ -22,15 +22,16 @@ impl Station {
             }
             _ => self.circuits.contains_key(&vci),
         };
-        (channel == own || is_beside) && is_known
+        channel == own && is_known
     }
 
     /// A cell finds the FIFO full: nobody is told. Whether it is written all the same.
     fn overflows(&mut self) -> bool {
         self.counts.overflowed += 1;
         match self.bug {
-            Some(CbnBug::OldestLost) if self.leaving == 0 && self.whole > 0 => {
-                self.received.drain(..V1sSpec::WORDS);
+            Some(CbnBug::OldestLost) if self.whole > 0 => {
+                let oldest = self.leaving..self.leaving + V1sSpec::WORDS;
+                self.received.drain(oldest);
                 self.whole -= 1;
                 self.places -= 1;
                 true
