@@ -11,10 +11,16 @@
 //! A cell passes its destination, which copies it, and comes round to its source, which empties the
 //! slot. Who has emptied a slot passes it on: whoever is behind has it first.
 
+mod bug;
+mod deed;
+mod harm;
 mod ring;
 mod saturated;
 mod spec;
 
-pub use ring::{Attached, Ring};
+pub use bug::CbnBug;
+pub use deed::{RingCounts, RingDeed, SlotDeed};
+pub use harm::SlotHarm;
+pub use ring::{Attached, Presence, Ring};
 pub use saturated::Saturated;
 pub use spec::{Release, Reuse, RingSpec};

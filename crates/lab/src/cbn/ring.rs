@@ -1,10 +1,22 @@
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
-use cellgate_core::wire::CbnCell;
+use cellgate_core::wire::{CbnCell, CbnSlot};
 
-use super::{Release, Reuse, RingSpec};
+use super::deed::{RingCounts, RingDeed, SlotDeed};
+use super::{CbnBug, Release, Reuse, RingSpec};
 use crate::world::Ps;
+
+/// The part that a station's hardware takes in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    #[default]
+    Works,
+    /// It empties its slots, and neither takes nor fills any.
+    Repeats,
+    /// The ring goes past it.
+    Bypassed,
+}
 
 /// A station, as the ring sees it.
 pub trait Attached {
@@ -13,16 +25,23 @@ pub trait Attached {
 
     /// An empty slot of `channel` is there: what it is filled with.
     fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell>;
+
+    fn presence(&self) -> Presence {
+        Presence::Works
+    }
 }
 
 /// The content of a full slot.
 #[derive(Clone, Copy, Debug)]
 struct Full {
-    cell: CbnCell,
-    /// The station that has filled it.
-    source: usize,
+    slot: CbnSlot,
+    /// The station that has filled it; none: nobody has.
+    source: Option<usize>,
     /// The number of its frame when its source is there again.
     returns: u64,
+    /// It has passed the monitor.
+    is_marked: bool,
+    is_damaged: bool,
 }
 
 /// A station's place, and its slots on the ring.
@@ -31,8 +50,9 @@ struct Seat {
     place: u32,
     /// The frame that passes next.
     next: u64,
-    /// Slots that it has filled, by channel.
-    filled: Vec<u32>,
+    /// The numbers of the frames whose slots it is to empty, by channel: it counts, and does not
+    /// look into them.
+    filled: Vec<VecDeque<u64>>,
 }
 
 /// The slots, and where stations are.
@@ -42,10 +62,17 @@ pub struct Ring {
     /// By frame, then by channel.
     slots: Vec<Option<Full>>,
     seats: Vec<Seat>,
-    /// The passes to come: when, which station.
+    /// The passes to come: when, and which station, counted from 1; 0 is the monitor.
     due: BinaryHeap<Reverse<(Ps, usize)>>,
+    /// The frame that passes the monitor next; none: there is no monitor.
+    monitor: Option<u64>,
+    pub(super) is_monitored: bool,
+    pub(super) is_cut: bool,
     /// Slots that were filled, by channel.
     filled: Vec<u64>,
+    counts: RingCounts,
+    log: Option<Vec<RingDeed>>,
+    pub(super) bug: Option<CbnBug>,
 }
 
 impl Ring {
@@ -55,18 +82,34 @@ impl Ring {
         let seat = |place: &u32| Seat {
             place: *place,
             next: 0,
-            filled: vec![0; channels],
+            filled: vec![VecDeque::new(); channels],
         };
         let seats: Vec<_> = places.iter().map(seat).collect();
-        let due = seats.iter().enumerate();
-        let due = due.map(|(station, seat)| Reverse((spec.passes(0, seat.place), station)));
+        let due = seats.iter().zip(1..);
+        let due = due.map(|(seat, station)| Reverse((spec.passes(0, seat.place), station)));
         Self {
             slots: vec![None; spec.frames as usize * channels],
             due: due.collect(),
             seats,
+            monitor: None,
+            is_monitored: true,
+            is_cut: false,
             filled: vec![0; channels],
+            counts: RingCounts::default(),
+            log: None,
+            bug: None,
             spec,
         }
+    }
+
+    /// The same with a monitor before place 0, which empties what passes it twice, and a book of
+    /// what becomes of slots.
+    pub fn watched(mut self, bug: Option<CbnBug>) -> Self {
+        self.monitor = Some(0);
+        self.due.push(Reverse((Ps::ZERO, 0)));
+        self.log = Some(Vec::new());
+        self.bug = bug;
+        self
     }
 
     pub const fn spec(&self) -> &RingSpec {
@@ -78,24 +121,110 @@ impl Ring {
         self.filled[usize::from(channel)]
     }
 
+    pub const fn counts(&self) -> &RingCounts {
+        &self.counts
+    }
+
+    /// Cells on the ring that a station has sent.
+    pub fn under_way(&self) -> u64 {
+        let full = self.slots.iter().flatten();
+        full.filter(|full| full.source.is_some()).count() as u64
+    }
+
+    /// Whether no slot is full.
+    pub fn is_empty(&self) -> bool {
+        self.slots.iter().all(Option::is_none)
+    }
+
+    /// The deeds since they were taken last.
+    pub fn take_log(&mut self) -> Vec<RingDeed> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn tell(&mut self, deed: RingDeed) {
+        if let Some(log) = &mut self.log {
+            log.push(deed);
+        }
+    }
+
+    fn has(&self, bug: CbnBug) -> bool {
+        self.bug == Some(bug)
+    }
+
     /// When [`Ring::turn`] is due: the next frame's front is at a station.
     pub fn next(&self) -> Ps {
         self.due.peek().map_or(Ps::MAX, |Reverse((at, _))| *at)
     }
 
     /// A frame passes a station: the one of the earliest pass, and of equal ones that of the
-    /// lowest place. Which one.
+    /// lowest place. Which one; none: the monitor.
     pub fn turn(&mut self, stations: &mut [impl Attached]) -> Option<usize> {
-        let Reverse((at, station)) = self.due.pop()?;
+        let Reverse((at, who)) = self.due.pop()?;
+        let Some(station) = who.checked_sub(1) else {
+            self.watch(at);
+            return None;
+        };
         let seat = &mut self.seats[station];
         let number = seat.next;
         seat.next += 1;
-        let next = self.spec.passes(seat.next, seat.place);
-        self.due.push(Reverse((next, station)));
+        let mut next = self.spec.passes(seat.next, seat.place);
+        if self.bug == Some(CbnBug::FrameTimeRounded) {
+            next = at.plus(self.spec.frame_part(1, 1));
+        }
+        self.due.push(Reverse((next, who)));
         for channel in 0..self.spec.channels {
             self.pass(at, number, station, channel, &mut stations[station]);
         }
         Some(station)
+    }
+
+    /// The place of a slot among all.
+    const fn index(&self, number: u64, channel: u8) -> usize {
+        let frame = (number % self.spec.frames as u64) as usize;
+        frame * self.spec.channels as usize + channel as usize
+    }
+
+    /// A frame passes the monitor.
+    fn watch(&mut self, at: Ps) {
+        let Some(number) = self.monitor else {
+            return;
+        };
+        self.monitor = Some(number + 1);
+        self.due.push(Reverse((self.spec.passes(number + 1, 0), 0)));
+        for channel in 0..self.spec.channels {
+            let index = self.index(number, channel);
+            let (is_cut, is_eager) = (self.is_cut, self.has(CbnBug::MonitorClearsLive));
+            let is_awake = self.is_monitored && !self.has(CbnBug::MonitorSleeps);
+            let what = match &mut self.slots[index] {
+                Some(_) if is_cut => SlotDeed::Lost,
+                Some(full) if is_awake && (full.is_marked || is_eager) => SlotDeed::Cleared,
+                Some(full) => {
+                    full.is_marked |= is_awake;
+                    continue;
+                }
+                None => continue,
+            };
+            self.goes(index, (at, RingDeed::MONITOR, number, channel), what);
+        }
+    }
+
+    /// A slot becomes empty, and that is told.
+    fn goes(&mut self, index: usize, (at, who, number, channel): Spot, what: SlotDeed) {
+        let Some(full) = self.slots[index].take() else {
+            return;
+        };
+        if full.source.is_some() {
+            self.counts.ends(what, full.slot.response, full.is_damaged);
+        }
+        let slot = full.slot;
+        self.tell(RingDeed {
+            at,
+            who,
+            number,
+            channel,
+            what,
+            slot,
+        });
     }
 
     fn pass(
@@ -106,151 +235,154 @@ impl Ring {
         channel: u8,
         attached: &mut impl Attached,
     ) {
-        let frame = (number % u64::from(self.spec.frames)) as usize;
-        let slot = &mut self.slots[frame * usize::from(self.spec.channels) + usize::from(channel)];
+        let presence = attached.presence();
+        let index = self.index(number, channel);
+        let spot = (at, station, number, channel);
         let filled = &mut self.seats[station].filled[usize::from(channel)];
         let mut may_fill = true;
-        if let Some(full) = slot {
-            if full.source == station && full.returns == number {
-                *filled -= 1;
-                *slot = None;
-                may_fill = self.spec.reuse == Reuse::AtOnce;
-            } else {
-                let is_taken = attached.passes(at, channel, &full.cell);
-                if is_taken && self.spec.release == Release::Destination {
-                    let source = full.source;
-                    *slot = None;
-                    self.seats[source].filled[usize::from(channel)] -= 1;
-                }
-                if slot.is_some() {
-                    return;
-                }
+        if filled.front() == Some(&number) {
+            filled.pop_front();
+            let looks = self.has(CbnBug::SourceLooksIntoSlots);
+            let is_own = |full: &Full| !looks || !full.is_damaged;
+            let is_emptied = presence != Presence::Bypassed
+                && !(self.has(CbnBug::SlotKept) && number.is_multiple_of(5))
+                && self.slots[index].as_ref().is_none_or(is_own);
+            if is_emptied {
+                self.goes(index, spot, SlotDeed::Emptied);
+                may_fill = self.spec.reuse == Reuse::AtOnce || self.has(CbnBug::ReusedAtOnce);
             }
         }
-        let filled = &mut self.seats[station].filled[usize::from(channel)];
-        let has_too_many = self.spec.outstanding > 0 && *filled >= self.spec.outstanding;
+        if presence != Presence::Works {
+            return;
+        }
+        if let Some(full) = self.slots[index].as_mut() {
+            let mut is_taken = attached.passes(at, channel, &full.slot.cell);
+            is_taken |= self.bug == Some(CbnBug::ResponseWithoutTaking) && number.is_multiple_of(3);
+            let slot = full.slot;
+            if is_taken {
+                self.counts.copies += 1;
+                full.slot.response = self.bug != Some(CbnBug::ResponseUnset);
+                let what = SlotDeed::Taken;
+                self.tell(RingDeed {
+                    at,
+                    who: station,
+                    number,
+                    channel,
+                    what,
+                    slot,
+                });
+            }
+            let destination =
+                self.spec.release == Release::Destination || self.has(CbnBug::FreedByDestination);
+            if is_taken && destination {
+                self.releases(index, spot);
+            }
+            let overwrites = self.has(CbnBug::FullSlotFilled) && number.is_multiple_of(4);
+            if self.slots[index].is_some() && !overwrites {
+                return;
+            }
+        }
+        let filled = &self.seats[station].filled[usize::from(channel)];
+        let most = self.spec.outstanding + u32::from(self.has(CbnBug::OneTooManyOutstanding));
+        let has_too_many = self.spec.outstanding > 0 && filled.len() >= most as usize;
         if !may_fill || has_too_many {
             return;
         }
         if let Some(cell) = attached.fills(at, channel) {
-            *filled += 1;
-            self.filled[usize::from(channel)] += 1;
-            *slot = Some(Full {
-                cell,
-                source: station,
-                returns: number + u64::from(self.spec.frames),
-            });
+            self.fill(index, spot, cell);
         }
     }
+
+    /// The destination empties a slot.
+    fn releases(&mut self, index: usize, spot: Spot) {
+        let Some(full) = self.slots[index] else {
+            return;
+        };
+        self.goes(index, spot, SlotDeed::Released);
+        if let Some(source) = full.source {
+            let filled = &mut self.seats[source].filled[usize::from(spot.3)];
+            filled.retain(|returns| *returns != full.returns);
+        }
+    }
+
+    fn fill(&mut self, index: usize, (at, who, number, channel): Spot, cell: CbnCell) {
+        let slot = CbnSlot {
+            type_bit: false,
+            cell,
+            response: false,
+        };
+        let returns = number + u64::from(self.spec.frames);
+        self.seats[who].filled[usize::from(channel)].push_back(returns);
+        self.filled[usize::from(channel)] += 1;
+        self.counts.sent += 1;
+        self.tell(RingDeed {
+            at,
+            who,
+            number,
+            channel,
+            what: SlotDeed::Filled,
+            slot,
+        });
+        self.slots[index] = Some(Full {
+            slot,
+            source: Some(who),
+            returns,
+            is_marked: false,
+            is_damaged: false,
+        });
+    }
+
+    /// What lies in a slot is lost.
+    pub(super) fn loses(&mut self, at: Ps, frame: u32, channel: u8) {
+        let index = self.index(frame.into(), channel);
+        let spot = (at, RingDeed::FAULT, frame.into(), channel);
+        self.goes(index, spot, SlotDeed::Lost);
+    }
+
+    /// A bit of a slot becomes another, the first that of its type. What becomes of VCI 0 is empty;
+    /// an empty slot that gets a VCI is full, and nobody's.
+    pub(super) fn flips(&mut self, at: Ps, frame: u32, channel: u8, bit: u16) {
+        let index = self.index(frame.into(), channel);
+        let full = self.slots[index];
+        let mut full = full.unwrap_or(Full {
+            slot: CbnSlot {
+                type_bit: false,
+                cell: CbnCell::EMPTY,
+                response: false,
+            },
+            source: None,
+            returns: 0,
+            is_marked: false,
+            is_damaged: false,
+        });
+        let mut octets = full.slot.emit();
+        if let Some(octet) = octets.get_mut(usize::from(bit / 8)) {
+            *octet ^= 0x80 >> (bit % 8);
+        }
+        let before = full.slot;
+        full.slot = CbnSlot::parse(&octets);
+        // Whether it was taken is known apart from the bit that says so.
+        full.slot.response = before.response;
+        full.is_damaged |= before.cell != full.slot.cell;
+        self.slots[index] = Some(full);
+        let spot = (at, RingDeed::FAULT, u64::from(frame), channel);
+        if full.slot.cell.vci == 0 {
+            self.goes(index, spot, SlotDeed::Damaged);
+            return;
+        }
+        self.tell(RingDeed {
+            at,
+            who: RingDeed::FAULT,
+            number: frame.into(),
+            channel,
+            what: SlotDeed::Flipped,
+            slot: full.slot,
+        });
+    }
 }
+
+/// When, who, the number of the frame, the channel.
+type Spot = (Ps, usize, u64, u8);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cbn::Saturated;
-
-    fn run(spec: RingSpec, places: &[u32], from: &[u64], rotations: u64) -> (Vec<Saturated>, Ring) {
-        let stations = from.iter().map(|at| Saturated::from(Ps::new(*at)));
-        let mut stations: Vec<_> = stations.collect();
-        let mut ring = Ring::new(spec, places);
-        let end = Ps::new(spec.rotation.ps() * rotations);
-        while ring.next() < end {
-            ring.turn(&mut stations);
-        }
-        (stations, ring)
-    }
-
-    #[test]
-    fn stations_use_n_of_n_plus_1_slots_wherever_they_are() {
-        for places in [
-            &[5][..],
-            &[0, 1],
-            &[3, 200],
-            &[0, 1, 2, 255],
-            &[7, 9, 80, 90, 91, 250],
-        ] {
-            let n = places.len() as u64;
-            let rotations = 1_000 * (n + 1);
-            let (stations, ring) = run(RingSpec::PAPER, places, &vec![0; places.len()], rotations);
-            let used = ring.filled(0) as f64 / (7 * rotations) as f64;
-            assert!(
-                (used * (n + 1) as f64 / n as f64 - 1.0).abs() < 0.005,
-                "{places:?}: {used}"
-            );
-            let longest = stations.iter().map(|station| station.longest).max();
-            assert!(longest.unwrap().ps() <= (n + 1) * RingSpec::PAPER.rotation.ps());
-        }
-    }
-
-    #[test]
-    fn with_one_slot_a_station_waits_for_as_many_rotations_as_there_are_and_one() {
-        let spec = RingSpec {
-            frames: 1,
-            ..RingSpec::PAPER
-        };
-        let places: Vec<_> = (0..16).map(|n| n * 16).collect();
-        let (stations, _) = run(spec, &places, &[0; 16], 1_000);
-        for station in &stations {
-            assert_eq!(station.longest.ps(), 17 * spec.rotation.ps());
-        }
-    }
-
-    #[test]
-    fn with_one_outstanding_one_alone_uses_an_eighth() {
-        let spec = RingSpec {
-            outstanding: 1,
-            ..RingSpec::PAPER
-        };
-        let (_, ring) = run(spec, &[9], &[0], 8_000);
-        assert_eq!(ring.filled(0), 7_000);
-    }
-
-    /// Sends without end, or takes whatever passes.
-    struct End {
-        takes: bool,
-        took: u64,
-    }
-
-    impl Attached for End {
-        fn passes(&mut self, _: Ps, _: u8, _: &CbnCell) -> bool {
-            self.took += u64::from(self.takes);
-            self.takes
-        }
-
-        fn fills(&mut self, _: Ps, channel: u8) -> Option<CbnCell> {
-            (channel == 0 && !self.takes).then_some(CbnCell::EMPTY)
-        }
-    }
-
-    #[test]
-    fn a_destination_that_releases_a_slot_doubles_what_one_sends() {
-        let carried = |release| {
-            let spec = RingSpec {
-                release,
-                ..RingSpec::PAPER
-            };
-            let mut ends = [false, true].map(|takes| End { takes, took: 0 });
-            let mut ring = Ring::new(spec, &[0, 128]);
-            while ring.next() < Ps::new(1_000 * spec.rotation.ps()) {
-                ring.turn(&mut ends);
-            }
-            ends[1].took
-        };
-        let (source, destination) = (carried(Release::Source), carried(Release::Destination));
-        assert!(source.abs_diff(3_500) <= 7, "{source}");
-        assert!(destination.abs_diff(7_000) <= 7, "{destination}");
-    }
-
-    #[test]
-    fn without_passing_on_a_late_station_starves() {
-        let spec = RingSpec {
-            reuse: Reuse::AtOnce,
-            ..RingSpec::PAPER
-        };
-        let late = 100 * spec.rotation.ps();
-        let (stations, _) = run(spec, &[0, 128], &[0, late], 1_000);
-        assert_eq!((stations[0].sent, stations[1].sent), (7_000, 0));
-        let (stations, _) = run(RingSpec::PAPER, &[0, 128], &[0, late], 1_000);
-        assert!(stations[1].sent > 2_000);
-    }
-}
+mod tests;

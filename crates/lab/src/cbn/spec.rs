@@ -1,7 +1,10 @@
+use serde::{Deserialize, Serialize};
+
 use crate::world::Ps;
 
 /// The end that empties a slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Release {
     /// Its source, a rotation later.
     #[default]
@@ -11,7 +14,8 @@ pub enum Release {
 }
 
 /// The use that a source may make of a slot that it has emptied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reuse {
     /// It passes the slot on.
     #[default]

@@ -18,6 +18,7 @@ use super::servers::ServerBug;
 use super::source::Source;
 use super::topology::lines;
 use super::{FileBug, Line, Ps};
+use crate::cbn::CbnBug;
 
 /// Blocks of a virtual path: guests have one of their own.
 const GUEST_BLOCKS: usize = 1 << (16 - Config::BLOCK_BITS);
@@ -37,6 +38,8 @@ pub struct Options {
     pub ring_bug: Option<queue::Planted>,
     /// A bug in terminals that move files.
     pub file_bug: Option<FileBug>,
+    /// A bug in rings, their stations and hosts.
+    pub cbn_bug: Option<CbnBug>,
 }
 
 impl World {

@@ -4,6 +4,7 @@ use cellgate_core::Effect;
 use serde::{Deserialize, Serialize};
 
 use super::LineOutcome;
+use super::rings::scenario::{RingHarm, SlotEffect, StationHarm};
 
 /// Something that goes wrong, or is done, at a cell or at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +181,34 @@ pub enum FaultSpec {
         #[serde(with = "digits")]
         value: u64,
     },
+    /// To the slots of a frame of a ring.
+    Slot {
+        /// Name of the ring.
+        ring: String,
+        at_ns: u64,
+        /// Number of the frame.
+        frame: u32,
+        /// Whose slot; none: all channels'.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channel: Option<u8>,
+        effect: SlotEffect,
+    },
+    /// To a ring.
+    Ring {
+        /// Name of the ring.
+        ring: String,
+        at_ns: u64,
+        for_ns: u64,
+        harm: RingHarm,
+    },
+    /// To a station of a ring, or its host.
+    Station {
+        /// Name of the station.
+        station: String,
+        at_ns: u64,
+        for_ns: u64,
+        harm: StationHarm,
+    },
 }
 
 /// What a fault happens to.
@@ -189,6 +218,8 @@ pub(super) enum Whom<'a> {
     Link(usize),
     Host(&'a str),
     Connection(&'a str),
+    Ring(&'a str),
+    Station(&'a str),
 }
 
 impl FaultSpec {
@@ -211,6 +242,8 @@ impl FaultSpec {
             | Self::Lend { connection, .. }
             | Self::Kills { connection, .. }
             | Self::Write { connection, .. } => Whom::Connection(connection),
+            Self::Slot { ring, .. } | Self::Ring { ring, .. } => Whom::Ring(ring),
+            Self::Station { station, .. } => Whom::Station(station),
         }
     }
 
@@ -227,12 +260,15 @@ impl FaultSpec {
             | Self::StateDirectory { at_ns, for_ns, .. }
             | Self::Kills { at_ns, for_ns, .. }
             | Self::MemoryLimit { at_ns, for_ns, .. }
+            | Self::Ring { at_ns, for_ns, .. }
+            | Self::Station { at_ns, for_ns, .. }
             | Self::Guests { at_ns, for_ns, .. } => Some((at_ns, for_ns)),
             Self::SpuriousWakeUp { at_ns, .. }
             | Self::EarlyTimers { at_ns, .. }
             | Self::ClockStep { at_ns, .. }
             | Self::Modify { at_ns, .. }
             | Self::Lend { at_ns, .. }
+            | Self::Slot { at_ns, .. }
             | Self::Write { at_ns, .. } => Some((at_ns, 0)),
         }
     }

@@ -299,7 +299,7 @@ fn incidents(
     span: Ps,
 ) -> Option<(NodeId, Incident, Option<Incident>)> {
     let of = match fault.whom() {
-        Whom::Host(_) | Whom::Link(_) => 0,
+        Whom::Host(_) | Whom::Link(_) | Whom::Ring(_) | Whom::Station(_) => 0,
         Whom::Connection(connection) => names.connection(connection) as u32,
     };
     let sends = match fault {
@@ -311,10 +311,15 @@ fn incidents(
         Whom::Host(host) => names.host(host),
         Whom::Connection(_) if sends => plan.connections[of as usize].from,
         Whom::Connection(_) => plan.connections[of as usize].to,
-        Whom::Link(_) => return None,
+        Whom::Link(_) | Whom::Ring(_) | Whom::Station(_) => return None,
     };
     let begin = match *fault {
-        FaultSpec::Cell { .. } | FaultSpec::Swap { .. } | FaultSpec::Kills { .. } => return None,
+        FaultSpec::Cell { .. }
+        | FaultSpec::Swap { .. }
+        | FaultSpec::Kills { .. }
+        | FaultSpec::Slot { .. }
+        | FaultSpec::Ring { .. }
+        | FaultSpec::Station { .. } => return None,
         FaultSpec::AdapterStall { .. } => Incident::AdapterStall(span),
         FaultSpec::HostStall { .. } => Incident::HostStall(span),
         FaultSpec::InterruptsLost { .. } => Incident::InterruptsLost(span),

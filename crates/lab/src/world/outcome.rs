@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::AdapterStats;
 use serde::{Deserialize, Serialize};
 
+use super::TransferOutcome;
 use super::host::Host;
 use super::log::{HostReport, LineReport, SourceReport, Tally};
 use super::plan::Connection;
 use super::run::World;
-use super::{OutputCounts, Ps, ServerOutcome, TransferOutcome};
+use super::{AssociationOutcome, OutputCounts, Ps, RingOutcome, ServerOutcome, StationOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,13 @@ pub struct Outcome {
     /// In the scenario's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferOutcome>,
+    /// By name, as what follows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rings: BTreeMap<String, RingOutcome>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stations: BTreeMap<String, StationOutcome>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub associations: BTreeMap<String, AssociationOutcome>,
 }
 
 /// What became of a connection's PDUs.
@@ -164,6 +172,9 @@ impl World {
             lines: report.lines.iter().map(LineOutcome::from).collect(),
             servers: self.server_outcomes(),
             transfers: Vec::new(),
+            rings: BTreeMap::new(),
+            stations: BTreeMap::new(),
+            associations: BTreeMap::new(),
         }
     }
 

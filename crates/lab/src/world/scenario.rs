@@ -6,6 +6,10 @@ use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
 pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
+pub use super::rings::scenario::{
+    AssociationSpec, BridgeSpec, Interface, Load, RingHarm, RingSpec, SlotEffect, StationHarm,
+    StationSpec, TrafficSpec,
+};
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 pub use super::transfers::scenario::{
     Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, RepeatSpec, TransferSpec,
@@ -26,10 +30,12 @@ pub struct Scenario {
     #[serde(default)]
     pub heal_ns: u64,
     /// Hosts with an adapter.
+    #[serde(default)]
     pub hosts: Vec<HostSpec>,
     #[serde(default)]
     pub switches: Vec<SwitchSpec>,
     /// Links between them.
+    #[serde(default)]
     pub links: Vec<LinkSpec>,
     /// Connections from host to host.
     #[serde(default)]
@@ -49,6 +55,21 @@ pub struct Scenario {
     /// Files that terminals move; each by itself, with the link's whole rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferSpec>,
+    /// Slotted rings; who has rings has nothing else but what follows, and faults.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rings: Vec<RingSpec>,
+    /// Stations on them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stations: Vec<StationSpec>,
+    /// Blocks from station to station.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub associations: Vec<AssociationSpec>,
+    /// What is sent on rings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<TrafficSpec>,
+    /// Associations that go on in others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bridges: Vec<BridgeSpec>,
 }
 
 impl Scenario {

@@ -6,10 +6,10 @@ use cellgate_core::contract::{ServiceCategory, TrafficContract};
 
 use super::fault::Whom;
 use super::oracle::Fate;
-use super::scenario::{Call, FaultSpec, Scenario};
+use super::scenario::{Call, FaultSpec, Load, Scenario};
 use super::trace::{CellTrace, Watch};
-use super::transfers;
 use super::{Line, Marks, Options, Outcome, Ps, Refusals, Violation, World};
+use super::{rings, transfers};
 use crate::shrink::Shrink;
 use crate::{Progress, Silent};
 
@@ -59,6 +59,9 @@ pub fn check_shown(
     if !scenario.transfers.is_empty() {
         return caught(|| Ok(transfers::play(scenario, options)?.0));
     }
+    if !scenario.rings.is_empty() {
+        return caught(|| Ok(rings::play(scenario, options)?.0));
+    }
     judged(scenario, options, progress, |world| {
         world.outcome(scenario.duration_ns)
     })
@@ -70,6 +73,12 @@ pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, M
         return caught(|| {
             let (outcome, counts) = transfers::play(scenario, options)?;
             Ok((outcome, Marks::of_transfers(&counts)))
+        });
+    }
+    if !scenario.rings.is_empty() {
+        return caught(|| {
+            let (outcome, counts) = rings::play(scenario, options)?;
+            Ok((outcome, Marks::of_rings(&counts)))
         });
     }
     judged(scenario, options, &mut Silent, |world| {
@@ -86,7 +95,7 @@ pub fn check_recorded(
     progress: &mut dyn Progress,
     trace: &mut dyn CellTrace,
 ) -> Result<Outcome, Failure> {
-    if !scenario.transfers.is_empty() {
+    if !scenario.transfers.is_empty() || !scenario.rings.is_empty() {
         return check_shown(scenario, options, progress);
     }
     caught(|| {
@@ -153,7 +162,7 @@ pub fn check_isolation(
     options: Options,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
-    if !scenario.transfers.is_empty() {
+    if !scenario.transfers.is_empty() || !scenario.rings.is_empty() {
         return check_shown(scenario, options, progress);
     }
     let calm = Scenario {
@@ -320,10 +329,10 @@ fn takes_the_rest(scenario: &Scenario, name: &str) -> bool {
 }
 
 /// Faults, sources, connections, applications, their calls, servers' crashes, files, terminals'
-/// deaths: without one of these,
-/// those that name it go too.
+/// deaths, rings' traffic, bridges and associations: without one of these, those that name it go
+/// too.
 impl Shrink for Scenario {
-    const LISTS: usize = 8;
+    const LISTS: usize = 11;
 
     fn len_of(&self, list: usize) -> usize {
         match list {
@@ -334,7 +343,10 @@ impl Shrink for Scenario {
             4 => self.applications.iter().map(|one| one.calls.len()).sum(),
             5 => self.servers.iter().map(|one| one.crashes.len()).sum(),
             6 => self.transfers.iter().map(|one| one.files.len()).sum(),
-            _ => self.transfers.iter().map(|one| one.deaths.len()).sum(),
+            7 => self.transfers.iter().map(|one| one.deaths.len()).sum(),
+            8 => self.traffic.len(),
+            9 => self.bridges.len(),
+            _ => self.associations.len(),
         }
     }
 
@@ -371,6 +383,20 @@ impl Shrink for Scenario {
                 for transfer in &mut scenario.transfers {
                     let stays = |_: &_| !(at..end).contains(&all.next().unwrap_or(end));
                     transfer.deaths.retain(stays);
+                }
+            }
+            8 => drop(scenario.traffic.drain(at..end)),
+            9 => drop(scenario.bridges.drain(at..end)),
+            10 => {
+                for gone in scenario.associations.drain(at..end) {
+                    let names = |name: &str| name == gone.name;
+                    scenario
+                        .bridges
+                        .retain(|one| !names(&one.from) && !names(&one.to));
+                    scenario.traffic.retain(|one| match &one.load {
+                        Load::Ping { back } => !names(&one.on) && !names(back),
+                        _ => !names(&one.on),
+                    });
                 }
             }
             _ => {

@@ -36,7 +36,7 @@ impl Violation {
     pub(crate) fn new(invariant: &str, at: Ps, text: String) -> Self {
         let kind = match invariant {
             "panic" => Kind::Crash,
-            "I16" | "I18" | "I21" | "I22" | "I28" => Kind::Liveness,
+            "I16" | "I18" | "I21" | "I22" | "I28" | "R11" => Kind::Liveness,
             "I20" => Kind::NonDeterminism,
             _ => Kind::Correctness,
         };

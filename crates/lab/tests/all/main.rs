@@ -19,5 +19,6 @@ mod terminals;
 mod v1s;
 mod verdicts;
 mod world;
+mod world_rings;
 mod world_servers;
 mod world_transfers;

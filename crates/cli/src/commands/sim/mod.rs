@@ -3,6 +3,7 @@
 mod det;
 mod file;
 mod mutants;
+mod rings;
 mod run;
 mod seeds;
 mod shrink;
@@ -12,7 +13,7 @@ mod verdict;
 use cellgate_report::output::Exit;
 use clap::Subcommand;
 
-/// Run hosts, switches and lines on a virtual clock, with faults, and judge what they do
+/// Run hosts, switches and lines, or rings, on a virtual clock, with faults, and judge them
 ///
 /// Exit codes: 10 something panicked, 11 something never happened, 12 something wrong happened,
 /// 13 two runs of one scenario differ.

@@ -122,6 +122,9 @@ fn measured(ns: Option<u64>) -> String {
 }
 
 fn text(outcome: &Outcome) -> String {
+    if !outcome.rings.is_empty() {
+        return super::rings::text(outcome);
+    }
     let heads = [
         "connection",
         "sent",

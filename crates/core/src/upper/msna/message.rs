@@ -3,6 +3,7 @@ use core::net::Ipv4Addr;
 use core::str::FromStr;
 
 use cellgate_simd::{Fold, Kernel, with_features};
+use serde::{Deserialize, Serialize};
 
 use crate::wire::Mssar;
 
@@ -48,7 +49,8 @@ impl FromStr for Address {
 }
 
 /// The cells of a circuit that interrupt its receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Notify {
     Every,
     /// The first of each block.

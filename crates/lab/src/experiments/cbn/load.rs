@@ -86,6 +86,7 @@ fn network(model: &Model, load: Rational) -> Network<Script> {
             every,
             channels: 2,
             from: Ps::new(every.ps() * n as u64 / stations as u64),
+            until: Ps::MAX,
         });
         let circuits = (!is_other).then_some((u16::from(channel) + 1, Notify::Every));
         Seat {

@@ -22,7 +22,7 @@ impl Stage {
 
     /// An extra copy from memory to memory takes two instructions a word; an up-call those that
     /// Table 2 has for a call and a look-up; what was written anew is half as long.
-    const fn more(self) -> u64 {
+    pub const fn more(self) -> u64 {
         const COPY: u64 = 16;
         const CALL: u64 = Instructions::RECEIVE_CALL + Instructions::LOOK_UP;
         const LOOSE: u64 = Instructions::RECEIVE_CELL / 2;

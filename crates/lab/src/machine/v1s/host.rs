@@ -1,14 +1,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
-use cellgate_core::aal::mssar::block_max;
-use cellgate_core::upper::msna::{
-    Access, Association, Leaving, Msdl, MsdlConfig, Received, Terms, To, Work,
-};
-use cellgate_core::wire::{CBN_CELL_LEN, MSSAR_RING_LEN};
+use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received};
+use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
+use serde::{Deserialize, Serialize};
 
+use super::access::{MSDL, Ring, terms};
 use super::costs::{HostCosts, Instructions};
-use super::{Station, V1sSpec, Word};
+use super::{Charge, Charges, Stage, Station, V1sSpec, Word};
+use crate::cbn::CbnBug;
 use crate::world::Ps;
 
 /// A block that is to be sent.
@@ -30,6 +30,11 @@ pub trait Application {
 
     /// A block has come.
     fn received(&mut self, at: Ps, vci: u16, block: &[u8]);
+
+    /// When it has a block to send though nothing comes; none: it has none by itself.
+    fn due(&self) -> Ps {
+        Ps::MAX
+    }
 }
 
 /// The work with which the CPU goes on.
@@ -48,7 +53,8 @@ enum Doing {
 }
 
 /// The order of interrupts and sending.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// At once.
     #[default]
@@ -110,6 +116,9 @@ pub struct HostCounts {
     pub bus_errors: u64,
     /// Time of the CPU, dallying included.
     pub busy: Ps,
+    /// Cells that it has read, and that it has written or had written.
+    pub cells_read: u64,
+    pub cells_written: u64,
 }
 
 /// A host, and its application.
@@ -129,9 +138,18 @@ pub struct Host<A> {
     come: VecDeque<Received>,
     /// In turn: sending is next.
     may_send: bool,
+    /// The channel on which its station receives.
+    channel: u8,
+    /// Of bugs: a cell has been written once more, and the cell before was a block's first.
+    is_again: bool,
+    left_out: Option<bool>,
     /// The DMA is busy until then.
     copies_until: Ps,
     counts: HostCounts,
+    charges: Charges,
+    /// It does nothing before this time.
+    stopped_until: Ps,
+    bug: Option<CbnBug>,
 }
 
 impl<A: Application> Host<A> {
@@ -140,8 +158,15 @@ impl<A: Application> Host<A> {
         let ring = Ring {
             costs: spec.costs,
             spent: Ps::ZERO,
+            charges: Charges::default(),
+            bug: None,
         };
-        let mut msdl = Msdl::new(MSDL);
+        let circuits: Vec<u16> = circuits.into_iter().collect();
+        let highest = circuits.iter().copied().max().unwrap_or(0);
+        let mut msdl = Msdl::new(MsdlConfig {
+            circuits: MSDL.circuits.saturating_add(highest),
+            ..MSDL
+        });
         for vci in circuits {
             msdl.begin(Time::ZERO, &ring, terms(vci, vci, 0));
         }
@@ -156,9 +181,51 @@ impl<A: Application> Host<A> {
             associations: BTreeMap::new(),
             come: VecDeque::new(),
             may_send: false,
+            channel: 0,
+            is_again: false,
+            left_out: None,
             copies_until: Ps::ZERO,
             counts: HostCounts::default(),
+            charges: Charges::default(),
+            stopped_until: Ps::ZERO,
+            bug: None,
         }
+    }
+
+    /// The same with a bug.
+    pub fn with(mut self, bug: Option<CbnBug>, station: &Station) -> Self {
+        self.bug = bug;
+        self.channel = station.spec().channel;
+        self.ring.bug = bug;
+        if bug == Some(CbnBug::OtherStage) {
+            self.ring.costs.stage = match self.spec.costs.stage {
+                Stage::Tight => Stage::Merged,
+                _ => Stage::Tight,
+            };
+        }
+        self
+    }
+
+    fn has(&self, bug: CbnBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// The CPU stands still until then.
+    pub fn stop(&mut self, until: Ps) {
+        if !self.has(CbnBug::StopIgnored) {
+            self.stopped_until = self.stopped_until.max(until);
+        }
+    }
+
+    /// What its time went for.
+    pub fn charges(&self) -> Charges {
+        let mut charges = self.charges;
+        charges.add(&self.ring.charges);
+        charges
+    }
+
+    pub const fn msdl(&self) -> &Msdl {
+        &self.msdl
     }
 
     pub const fn application(&self) -> &A {
@@ -175,34 +242,52 @@ impl<A: Application> Host<A> {
     }
 
     /// When [`Host::step`] is due.
-    pub(super) const fn next(&self) -> Ps {
-        if self.waits { Ps::MAX } else { self.at }
+    pub fn next(&self) -> Ps {
+        let next = match self.waits {
+            false => self.at,
+            true if self.stack.is_empty() => self.application.due().max(self.at),
+            true => Ps::MAX,
+        };
+        next.max(self.stopped_until)
     }
 
     /// Something of the station has changed by now.
-    pub(super) fn wake(&mut self, now: Ps) {
+    pub fn wake(&mut self, now: Ps) {
         if self.waits {
             self.waits = false;
             // It has waited all the time.
             if !self.stack.is_empty() {
+                self.charges.spend(Charge::Waits, now.since(self.at));
                 self.counts.busy = self.counts.busy.plus(now.since(self.at));
             }
             self.at = self.at.max(now);
         }
     }
 
-    fn spends(&mut self, span: Ps) {
-        self.goes_on(self.at.plus(span));
+    /// The block that an application has by itself, or the end of a stop, has come.
+    fn comes_to(&mut self, now: Ps) {
+        self.waits = false;
+        self.at = self.at.max(now);
     }
 
-    /// Spends the time of MSDL's work.
+    fn spends(&mut self, charge: Charge, span: Ps) {
+        self.goes_on(charge, self.at.plus(span));
+    }
+
+    /// Spends the time of MSDL's work, which its access has noted.
     fn pays(&mut self) {
         let spent = std::mem::take(&mut self.ring.spent);
-        self.spends(spent);
+        self.counts.busy = self.counts.busy.plus(spent);
+        self.at = self.at.plus(spent);
     }
 
-    fn goes_on(&mut self, at: Ps) {
-        self.counts.busy = self.counts.busy.plus(at.since(self.at));
+    fn goes_on(&mut self, charge: Charge, at: Ps) {
+        let span = at.since(self.at);
+        self.charges.spend(charge, span);
+        self.counts.busy = self.counts.busy.plus(span);
+        if charge == Charge::Interrupt && self.has(CbnBug::ChargedTwice) {
+            self.counts.busy = self.counts.busy.plus(span);
+        }
         self.at = at;
     }
 
@@ -213,18 +298,33 @@ impl<A: Application> Host<A> {
         )
     }
 
+    /// How long the handler waits for another cell.
+    fn dally(&self) -> Ps {
+        let dally = self.spec.dally;
+        match self.bug {
+            Some(CbnBug::DallyDoubled) => dally.plus(dally),
+            _ => dally,
+        }
+    }
+
     /// Does what comes next.
-    pub(super) fn step(&mut self, station: &mut Station) {
+    pub fn step(&mut self, station: &mut Station) {
+        let now = self.next();
+        self.comes_to(now);
         let costs = self.spec.costs;
-        let enters = match self.spec.order {
+        let order = match self.bug {
+            Some(CbnBug::NeverInTurn) => Order::InterruptFirst,
+            _ => self.spec.order,
+        };
+        let enters = match order {
             Order::InterruptFirst => station.interrupts() && !self.is_in_handler(),
             Order::InTurn => self.stack.is_empty() && !self.may_send && station.has_cell(),
         };
         if enters {
-            station.acknowledge();
+            station.acknowledge(self.at);
             self.counts.interrupts += 1;
-            self.spends(costs.receives(Instructions::INTERRUPT));
-            let until = self.at.plus(self.spec.dally);
+            self.spends(Charge::Interrupt, costs.receives(Instructions::INTERRUPT));
+            let until = self.at.plus(self.dally());
             self.stack.push(Doing::Looks(until));
             return;
         }
@@ -239,13 +339,12 @@ impl<A: Application> Host<A> {
     }
 
     fn is_free(&mut self) {
-        if let Some(received) = self.come.pop_front() {
-            self.spends(self.spec.costs.received_block);
-            self.counts.received_blocks += 1;
-            self.counts.received_octets += received.block.len() as u64;
-            let vci = received.association.vci();
-            self.application.received(self.at, vci, &received.block);
-            self.msdl.recycle(received);
+        let first = match self.bug {
+            Some(CbnBug::BlocksFromBehind) => self.come.pop_back(),
+            _ => self.come.pop_front(),
+        };
+        if let Some(received) = first {
+            self.hands_on(received);
             return;
         }
         let had_turn = std::mem::take(&mut self.may_send);
@@ -254,18 +353,39 @@ impl<A: Application> Host<A> {
             self.waits = !had_turn;
             return;
         };
-        let Some(association) = self.association(block.vci, block.channel) else {
+        let channel = match self.bug {
+            Some(CbnBug::ChannelOfSender) => self.channel,
+            _ => block.channel,
+        };
+        let Some(association) = self.association(block.vci, channel) else {
             // No circuit is left.
             self.waits = true;
             return;
         };
         // A block that is too long does not leave.
         let sent = self.msdl.send(&mut self.ring, association, block.octets);
-        self.spends(self.spec.costs.sent_block);
+        self.spends(Charge::SentBlock, self.spec.costs.sent_block);
         self.pays();
         if sent.is_ok() {
             self.stack.push(Doing::Sends);
         }
+    }
+
+    /// A block that has come is the application's.
+    fn hands_on(&mut self, received: Received) {
+        self.spends(Charge::ReceivedBlock, self.spec.costs.received_block);
+        self.counts.received_blocks += 1;
+        self.counts.received_octets += received.block.len() as u64;
+        let vci = received.association.vci();
+        let block = match self.bug {
+            Some(CbnBug::BlockCutShort) => received.block.split_last().map_or(&[][..], |cut| cut.1),
+            _ => &received.block,
+        };
+        self.application.received(self.at, vci, block);
+        if self.has(CbnBug::BlockTwice) && self.counts.received_blocks.is_multiple_of(3) {
+            self.application.received(self.at, vci, block);
+        }
+        self.msdl.recycle(received);
     }
 
     /// The association of a destination, begun with the first block.
@@ -286,13 +406,23 @@ impl<A: Application> Host<A> {
         let [high, low, payload @ ..] = &mut cell;
         if let Some(leaving) = self.msdl.poll_cell(&mut self.ring, payload) {
             [*high, *low] = leaving.vci.to_be_bytes();
+            if self.has(CbnBug::RidForgotten) {
+                cell[3] &= 3;
+            }
             self.pays();
             self.stack.push(Doing::Writes(leaving, cell, 0));
         }
     }
 
     /// A cell has left, or is lost.
-    fn wrote(&mut self, leaving: Leaving) {
+    fn wrote(&mut self, leaving: Leaving, cell: [u8; CBN_CELL_LEN]) {
+        self.counts.cells_written += 1;
+        let again = self.has(CbnBug::CellTwice) && !std::mem::replace(&mut self.is_again, true);
+        if leaving.is_last && again {
+            self.stack.push(Doing::Writes(leaving, cell, 0));
+            return;
+        }
+        self.is_again = false;
         if leaving.is_last {
             self.counts.sent_blocks += 1;
             self.application.sent(self.at);
@@ -309,21 +439,30 @@ impl<A: Application> Host<A> {
         at: usize,
     ) {
         let (words, _) = cell.as_chunks::<4>();
+        let is_second = !Mssar::parse([cell[2], cell[3]]).start && self.left_out == Some(true);
+        if self.has(CbnBug::CellLeftOut) && at == 0 {
+            self.left_out = Some(Mssar::parse([cell[2], cell[3]]).start);
+            if is_second {
+                return self.wrote(leaving, cell);
+            }
+        }
         let Some(word) = words.get(at) else {
-            return self.wrote(leaving);
+            return self.wrote(leaving, cell);
         };
         if let Some(dma) = self.spec.dma {
-            if self.at < self.copies_until {
-                self.counts.bus_errors += 1;
-                return self.wrote(leaving);
+            let is_error = self.at < self.copies_until;
+            if is_error && !self.has(CbnBug::NoBusError) {
+                self.counts.bus_errors += u64::from(!self.has(CbnBug::BusErrorUncounted));
+                return self.wrote(leaving, cell);
             }
             if at > 0 {
-                station.copy(self.at, leaving.channel, &words[at..], &dma);
+                let from = at - usize::from(self.has(CbnBug::DmaOfNineWords));
+                station.copy(self.at, leaving.channel, &words[from..], &dma);
                 self.copies_until = self.at.plus(dma.cell());
-                if dma.locks {
-                    self.goes_on(self.copies_until);
+                if dma.locks && !self.has(CbnBug::BusUnlocked) {
+                    self.goes_on(Charge::Dma, self.copies_until);
                 }
-                return self.wrote(leaving);
+                return self.wrote(leaving, cell);
             }
         }
         let written = station.write(self.at, leaving.channel, *word);
@@ -335,7 +474,7 @@ impl<A: Application> Host<A> {
     /// Goes on at this time, or waits for the station.
     fn went(&mut self, at: Option<Ps>) {
         match at {
-            Some(at) => self.goes_on(at),
+            Some(at) => self.goes_on(Charge::Word, at),
             None => self.waits = true,
         }
     }
@@ -347,10 +486,10 @@ impl<A: Application> Host<A> {
             self.stack.push(Doing::Looks(until));
             // A look takes an instruction, and no less than a cycle of the RAM.
             let look = self.spec.costs.receives(1);
-            self.spends(look.max(station.spec().cycle));
+            self.spends(Charge::Looks, look.max(station.spec().cycle));
         } else {
             // What has interrupted meanwhile was read.
-            station.acknowledge();
+            station.acknowledge(self.at);
         }
     }
 
@@ -371,7 +510,17 @@ impl<A: Application> Host<A> {
 
     /// A cell has been read.
     fn takes(&mut self, cell: &[u8; CBN_CELL_LEN]) {
-        let [high, low, payload @ ..] = cell;
+        self.counts.cells_read += 1;
+        let mut cell = *cell;
+        match self.bug {
+            Some(CbnBug::RidIgnored) => cell[3] &= 3,
+            Some(CbnBug::PartIgnored) => cell[3] &= !2,
+            Some(CbnBug::CountOctetEarly) if cell[3] & 2 != 0 => {
+                cell[CBN_CELL_LEN - 1] = cell[CBN_CELL_LEN - 2];
+            }
+            _ => {}
+        }
+        let [high, low, payload @ ..] = &cell;
         let vci = u16::from_be_bytes([*high, *low]);
         let now = self.at.time();
         self.msdl.handle_cell(now, &mut self.ring, vci, payload);
@@ -385,44 +534,11 @@ impl<A: Application> Host<A> {
                 return;
             }
         }
-        let until = self.at.plus(self.spec.dally);
+        let until = self.at.plus(self.dally());
         self.stack.push(Doing::Looks(until));
-    }
-}
-
-/// The room of a host for associations, none of which ends.
-const MSDL: MsdlConfig = MsdlConfig {
-    first_vci: 1,
-    circuits: 255,
-    hold_ns: 0,
-    timeout_ns: 100_000_000,
-    queue_max: 1 << 20,
-};
-
-const fn terms(receives: u16, sends: u16, channel: u8) -> Terms {
-    Terms {
-        receives,
-        sends,
-        to: To::Channel(channel),
-        max_block: block_max(MSSAR_RING_LEN as u8),
-        senders: 1,
-    }
-}
-
-/// The ring as MSDL has it, and what its work costs.
-struct Ring {
-    costs: HostCosts,
-    /// Since it was paid for last.
-    spent: Ps,
-}
-
-impl Access for Ring {
-    fn data_len(&self) -> u8 {
-        MSSAR_RING_LEN as u8
-    }
-
-    fn work(&mut self, work: Work) {
-        self.spent = self.spent.plus(self.costs.of(work));
+        if self.has(CbnBug::AcknowledgedLate) && !self.come.is_empty() {
+            self.stack.pop();
+        }
     }
 }
 

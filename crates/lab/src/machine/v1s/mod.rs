@@ -11,14 +11,19 @@
 //!                  one access a cycle: ring receive, then ring transmit, then host
 //! ```
 
+mod access;
+mod charges;
 mod costs;
+mod deed;
 mod host;
 mod network;
 mod script;
 mod spec;
 mod station;
 
+pub use charges::{Charge, Charges};
 pub use costs::{HostCosts, Instructions, Stage};
+pub use deed::{Accessed, Deed};
 pub use host::{Application, Dma, Host, HostCounts, HostSpec, Order, Outgoing};
 pub use network::{Network, Seat};
 pub use script::{Destination, Script};

@@ -3,8 +3,8 @@ use std::collections::VecDeque;
 use cellgate_core::upper::msna::Notify;
 use cellgate_core::wire::CbnCell;
 
-use super::{Application, Host, HostSpec, Station, V1sSpec};
-use crate::cbn::{Attached, Ring, RingSpec};
+use super::{Application, Deed, Host, HostSpec, Station, V1sSpec};
+use crate::cbn::{Attached, CbnBug, Ring, RingDeed, RingSpec, SlotHarm};
 use crate::world::Ps;
 
 /// A station and its host, and where on the ring they are.
@@ -52,6 +52,57 @@ impl<A: Application> Network<A> {
         }
     }
 
+    /// The same with a monitor, and with books of what ring and stations do.
+    pub fn watched(ring: RingSpec, seats: Vec<Seat<A>>, bug: Option<CbnBug>) -> Self {
+        let network = Self::new(ring, seats);
+        let stations = network.stations.into_iter();
+        let stations: Vec<_> = stations.map(|station| station.watched(bug)).collect();
+        let hosts = network.hosts.into_iter().zip(&stations);
+        Self {
+            ring: network.ring.watched(bug),
+            hosts: hosts
+                .map(|(host, station)| host.with(bug, station))
+                .collect(),
+            stations,
+            ..network
+        }
+    }
+
+    /// Something happens to the ring.
+    pub fn harm(&mut self, at: Ps, harm: SlotHarm) {
+        self.ring.harm(at, harm);
+    }
+
+    /// A station and its host, to which something happens.
+    pub fn seat(&mut self, number: usize) -> (&mut Station, &mut Host<A>) {
+        (&mut self.stations[number], &mut self.hosts[number])
+    }
+
+    /// The deeds of the ring, and those of each station, since they were taken last.
+    pub fn take_log(&mut self) -> (Vec<RingDeed>, Vec<Vec<Deed>>) {
+        let stations = self.stations.iter_mut().map(Station::take_log);
+        (self.ring.take_log(), stations.collect())
+    }
+
+    /// When [`Network::turn`] is due.
+    pub fn next(&self) -> Ps {
+        let accesses = self.accesses.iter().copied();
+        let hosts = self.hosts.iter().map(Host::next);
+        let own = accesses.chain(hosts).fold(self.ring.next(), Ps::min);
+        let stream = self.streams.front().map_or(Ps::MAX, |(at, ..)| *at);
+        own.min(stream)
+    }
+
+    /// Whether nothing is to be done but to look whether slots are empty.
+    pub fn is_at_rest(&self) -> bool {
+        let mut hosts = self.hosts.iter();
+        let mut accesses = self.accesses.iter();
+        self.ring.is_empty()
+            && hosts.all(|host| host.next() == Ps::MAX)
+            && accesses.all(|at| *at == Ps::MAX)
+            && self.stations.iter().all(Station::has_sent_all)
+    }
+
     /// Has cells come to a station as if slots passed whose fronts are there at these times, none
     /// earlier than the one before.
     pub fn stream(&mut self, to: usize, cells: impl IntoIterator<Item = (Ps, CbnCell)>) {
@@ -83,7 +134,7 @@ impl<A: Application> Network<A> {
     }
 
     /// The next event.
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         let accesses = self.accesses.iter().copied().enumerate();
         let (station, access) = accesses.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
         let hosts = self.hosts.iter().map(Host::next).enumerate();

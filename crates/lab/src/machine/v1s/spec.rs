@@ -69,8 +69,9 @@ pub struct FalseTraffic {
     /// From one cell to the next, on each of the first channels.
     pub every: Ps,
     pub channels: u8,
-    /// When the first is due.
+    /// When the first is due, and from when on there is none.
     pub from: Ps,
+    pub until: Ps,
 }
 
 impl FalseTraffic {

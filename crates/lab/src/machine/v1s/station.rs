@@ -1,10 +1,13 @@
+mod attached;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::upper::msna::Notify;
-use cellgate_core::wire::{CBN_CELL_LEN, CbnCell, Mssar};
+use cellgate_core::wire::{CbnCell, Mssar};
 
+use super::deed::{Accessed, Deed};
 use super::{Dma, FalseTraffic, V1sSpec};
-use crate::cbn::Attached;
+use crate::cbn::{CbnBug, Presence};
 use crate::world::Ps;
 
 /// A word of a cell: the first has its circuit and its fragmentation header.
@@ -77,10 +80,15 @@ pub struct Station {
     /// Words between host and RAM: of the host's, with their channel, and the RAM's.
     written: VecDeque<(Waiting, u8)>,
     fetched: VecDeque<Word>,
-    /// Since when the port has room, or there is something for it.
-    fetches_from: Ps,
+    /// Since when there is something for the port, and room in it; none: one of them is not.
+    fetches_from: Option<Ps>,
     interrupts: bool,
+    /// Interrupts are lost.
+    is_unheard: bool,
+    presence: Presence,
     counts: Counts,
+    log: Option<Vec<Deed>>,
+    bug: Option<CbnBug>,
 }
 
 /// Whose access is next.
@@ -105,11 +113,59 @@ impl Station {
             transmit: vec![Transmit::default(); spec.channels.into()],
             written: VecDeque::new(),
             fetched: VecDeque::new(),
-            fetches_from: Ps::ZERO,
+            fetches_from: None,
             interrupts: false,
+            is_unheard: false,
+            presence: Presence::Works,
             counts: Counts::default(),
+            log: None,
+            bug: None,
             spec,
         }
+    }
+
+    /// The same with a book of what is done.
+    pub fn watched(mut self, bug: Option<CbnBug>) -> Self {
+        self.log = Some(Vec::new());
+        self.bug = bug;
+        match bug {
+            Some(CbnBug::FifoOf257) => self.spec.fifo += 1,
+            Some(CbnBug::FifoOf255) => self.spec.fifo -= 1,
+            _ => {}
+        }
+        self
+    }
+
+    /// The deeds since they were taken last.
+    pub fn take_log(&mut self) -> Vec<Deed> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn tell(&mut self, deed: Deed) {
+        if let Some(log) = &mut self.log {
+            log.push(deed);
+        }
+    }
+
+    fn has(&self, bug: CbnBug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// Its hardware takes another part in the ring from here on.
+    pub const fn be(&mut self, presence: Presence) {
+        self.presence = presence;
+    }
+
+    /// Its interrupts are lost from here on, or heard again.
+    pub const fn unheard(&mut self, is_unheard: bool) {
+        self.is_unheard = is_unheard;
+    }
+
+    /// Whether no word waits to leave.
+    pub fn has_sent_all(&self) -> bool {
+        let mut leaving = self.transmit.iter();
+        self.written.is_empty()
+            && leaving.all(|one| one.words.is_empty() && one.held.words.is_empty())
     }
 
     pub const fn spec(&self) -> &V1sSpec {
@@ -131,8 +187,9 @@ impl Station {
     }
 
     /// The host has heard it.
-    pub const fn acknowledge(&mut self) {
+    pub fn acknowledge(&mut self, at: Ps) {
         self.interrupts = false;
+        self.tell(Deed::Acknowledged { at });
     }
 
     /// Whether a cell is there for a host that has read all of the one before.
@@ -161,17 +218,34 @@ impl Station {
             self.transmit[usize::from(*channel)].words.len() < room
         });
         let writes = writes.map(|(waiting, _)| (waiting.from, Access::HostWrite));
-        let can_fetch = self.fetched.len() < self.spec.port && (self.whole > 0 || self.leaving > 0);
-        let reads = can_fetch.then_some((self.fetches_from, Access::HostRead));
+        let reads = self.fetches_from.map(|from| (from, Access::HostRead));
         // The host's in their order.
-        let host = reads
+        let mut host = reads
             .into_iter()
             .chain(writes)
             .min_by_key(|(from, _)| *from);
-        let all = receives.into_iter().chain(transmits).chain(host);
-        let cycle = |from: Ps| from.max(self.free).round_up(self.spec.cycle);
-        all.map(|(from, access)| (cycle(from), access))
-            .min_by_key(|(at, _)| *at)
+        if self.bug == Some(CbnBug::ReadsBeforeWrites) && reads.is_some() {
+            host = reads;
+        }
+        let cycle = |(from, access): (Ps, Access)| {
+            let at = from.max(self.free).round_up(self.spec.cycle);
+            (at, access)
+        };
+        let (receives, host) = (receives.map(cycle), host.map(cycle));
+        let transmits = transmits.map(cycle).min_by_key(|(at, _)| *at);
+        let order = match self.bug {
+            Some(CbnBug::HostBeforeRing) => [host, receives, transmits],
+            Some(CbnBug::TransmitBeforeReceive) => [transmits, receives, host],
+            _ => [receives, transmits, host],
+        };
+        let all = order.into_iter().flatten();
+        all.min_by_key(|(at, _)| *at)
+    }
+
+    /// Something has changed by now, on which it depends whether the port wants a word.
+    fn wants(&mut self, now: Ps) {
+        let wants = self.fetched.len() < self.spec.port && (self.whole > 0 || self.leaving > 0);
+        self.fetches_from = wants.then_some(self.fetches_from.unwrap_or(now));
     }
 
     /// An access to the RAM.
@@ -181,59 +255,103 @@ impl Station {
         };
         self.free = at.plus(self.spec.cycle);
         self.counts.accesses += 1;
-        match access {
+        let done = match access {
             Access::RingReceive => self.receives(),
-            Access::RingTransmit(channel) => {
-                let free = self.free;
-                self.transmit[channel].fetches(free);
-            }
-            Access::HostWrite => {
-                if let Some((waiting, channel)) = self.written.pop_front() {
-                    self.transmit[usize::from(channel)].write(waiting.word, self.free);
-                }
-            }
+            Access::RingTransmit(channel) => self.transmits(channel),
+            Access::HostWrite => self.takes_written(),
             Access::HostRead => self.fetches(),
+        };
+        let begun = at;
+        if let Some((access, word)) = done {
+            self.tell(Deed::Access {
+                begun,
+                access,
+                word,
+            });
+        }
+        if access == Access::RingReceive && self.has(CbnBug::AccessInHalfACycle) {
+            self.free = at;
         }
     }
 
-    fn receives(&mut self) {
-        let Some(Waiting { word, .. }) = self.arriving.pop_front() else {
-            return;
-        };
+    fn transmits(&mut self, channel: usize) -> Option<(Accessed, Word)> {
+        let free = self.free;
+        let word = self.transmit[channel].fetches(free)?;
+        Some((Accessed::RingTransmit(channel as u8), word))
+    }
+
+    fn takes_written(&mut self) -> Option<(Accessed, Word)> {
+        let (waiting, channel) = self.written.pop_front()?;
+        let (word, free) = (waiting.word, self.free);
+        self.transmit[usize::from(channel)].write(word, free);
+        Some((Accessed::HostWrite(channel), word))
+    }
+
+    fn receives(&mut self) -> Option<(Accessed, Word)> {
+        let Waiting { word, .. } = self.arriving.pop_front()?;
         self.received.push_back(word);
-        if !(self.received.len() - self.leaving).is_multiple_of(V1sSpec::WORDS) {
+        let whole = (self.received.len() - self.leaving).is_multiple_of(V1sSpec::WORDS);
+        if whole {
+            self.whole += 1;
+            self.counts.backlog = self.counts.backlog.max(self.whole);
+            let first = self.received.len() - V1sSpec::WORDS;
+            if self.has(CbnBug::WordsSwapped) {
+                self.received.swap(first + 1, first + 2);
+            }
+            let [high, low, sequence, flags] = self.received[first];
+            let vci = u16::from_be_bytes([high, low]);
+            if self.is_met(vci, Mssar::parse([sequence, flags])) {
+                self.interrupts_at(self.free);
+            }
+            self.wants(self.free);
+        }
+        Some((Accessed::RingReceive, word))
+    }
+
+    /// Whether a cell interrupts.
+    fn is_met(&self, vci: u16, header: Mssar) -> bool {
+        let Some(condition) = self.circuits.get(&vci) else {
+            return false;
+        };
+        match (self.bug, condition) {
+            (Some(CbnBug::InterruptsForAll), _) => true,
+            (Some(CbnBug::FirstMissed), Notify::First) => false,
+            (Some(CbnBug::LastAtSequenceZero), Notify::Last) => header.sequence == 0,
+            (Some(CbnBug::BothAsEither), Notify::Both) => header.start && header.is_last(),
+            _ => condition.is_met(header),
+        }
+    }
+
+    fn interrupts_at(&mut self, at: Ps) {
+        if self.is_unheard && !self.has(CbnBug::LostInterruptHeard) {
             return;
         }
-        self.whole += 1;
-        self.counts.backlog = self.counts.backlog.max(self.whole);
-        let first = self.received.len() - V1sSpec::WORDS;
-        let [high, low, sequence, flags] = self.received[first];
-        let condition = self.circuits.get(&u16::from_be_bytes([high, low]));
-        if condition.is_some_and(|condition| condition.is_met(Mssar::parse([sequence, flags]))) {
-            self.counts.interrupts += u64::from(!self.interrupts);
+        if !self.interrupts || self.has(CbnBug::InterruptUnmasked) {
+            self.counts.interrupts += 1;
             self.interrupts = true;
-        }
-        if self.fetched.is_empty() {
-            self.fetches_from = self.fetches_from.max(self.free);
+            self.tell(Deed::Interrupts { at });
         }
     }
 
     /// A word goes to the port.
-    fn fetches(&mut self) {
-        let Some(word) = self.received.pop_front() else {
-            return;
-        };
+    fn fetches(&mut self) -> Option<(Accessed, Word)> {
+        let word = self.received.pop_front()?;
         if self.leaving == 0 {
             self.leaving = V1sSpec::WORDS;
             self.whole -= 1;
+            self.places -= usize::from(self.has(CbnBug::PlaceFreedEarly));
         }
         self.leaving -= 1;
         if self.leaving == 0 {
-            self.places -= 1;
+            let is_kept = self.has(CbnBug::PlaceKept) && self.counts.read.is_multiple_of(9);
+            let is_freed = is_kept || self.has(CbnBug::PlaceFreedEarly);
+            self.places -= usize::from(!is_freed);
             self.counts.read += 1;
         }
         self.fetched.push_back(word);
-        self.fetches_from = self.free;
+        self.fetches_from = None;
+        self.wants(self.free);
+        Some((Accessed::HostRead, word))
     }
 
     /// The host writes a word of a cell for `channel`: when it can go on; none: the port is full,
@@ -244,6 +362,7 @@ impl Station {
         }
         self.written
             .push_back((Waiting { word, from: at }, channel));
+        self.tell(Deed::Wrote { at, channel, word });
         Some(at.plus(self.spec.host_word))
     }
 
@@ -251,15 +370,21 @@ impl Station {
     pub fn copy(&mut self, at: Ps, channel: u8, words: &[Word], dma: &Dma) {
         for (word, n) in words.iter().zip(1..) {
             let from = at.plus(dma.arbitration).plus(Ps::new(dma.word.ps() * n));
-            self.written
-                .push_back((Waiting { word: *word, from }, channel));
+            let word = *word;
+            self.written.push_back((Waiting { word, from }, channel));
+            self.tell(Deed::Wrote {
+                at: from,
+                channel,
+                word,
+            });
         }
     }
 
     /// The host reads a word: the word, and when it can go on; none: it is not there yet.
     pub fn read(&mut self, at: Ps) -> Option<(Word, Ps)> {
         let word = self.fetched.pop_front()?;
-        self.fetches_from = self.fetches_from.max(at);
+        self.wants(at);
+        self.tell(Deed::Read { at, word });
         Some((word, at.plus(self.spec.host_word)))
     }
 }
@@ -274,7 +399,7 @@ impl Transmit {
     ) -> Option<CbnCell> {
         let traffic = traffic.filter(|traffic| channel < traffic.channels)?;
         let behind = Ps::new(traffic.every.ps() * self.false_cells);
-        if traffic.from.plus(behind) > at {
+        if traffic.from.plus(behind) > at || at >= traffic.until {
             return None;
         }
         self.false_cells += 1;
@@ -291,11 +416,11 @@ impl Transmit {
         (is_there && self.held.words.len() < V1sSpec::WORDS).then_some(self.held.since)
     }
 
-    fn fetches(&mut self, free: Ps) {
-        if let Some(word) = self.words.pop_front() {
-            self.held.words.push(word);
-            self.held.since = free;
-        }
+    fn fetches(&mut self, free: Ps) -> Option<Word> {
+        let word = self.words.pop_front()?;
+        self.held.words.push(word);
+        self.held.since = free;
+        Some(word)
     }
 
     fn write(&mut self, word: Word, free: Ps) {
@@ -303,44 +428,5 @@ impl Transmit {
         if self.held.words.is_empty() {
             self.held.since = self.held.since.max(free);
         }
-    }
-}
-
-impl Attached for Station {
-    fn passes(&mut self, at: Ps, channel: u8, cell: &CbnCell) -> bool {
-        if channel != self.spec.channel || !self.circuits.contains_key(&cell.vci) {
-            return false;
-        }
-        self.counts.passed += 1;
-        if self.places >= self.spec.fifo {
-            self.counts.overflowed += 1;
-            return true;
-        }
-        self.places += 1;
-        self.counts.high_water = self.counts.high_water.max(self.places);
-        let octets = cell.emit();
-        let (words, _) = octets.as_chunks::<4>();
-        for (word, n) in words.iter().zip(1..) {
-            let from = at.plus(Ps::new(self.spec.ring_word.ps() * n));
-            self.arriving.push_back(Waiting { word: *word, from });
-        }
-        true
-    }
-
-    fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell> {
-        let transmit = &mut self.transmit[usize::from(channel)];
-        let held = &mut transmit.held;
-        if held.words.len() < V1sSpec::WORDS || held.since > at {
-            return transmit.false_cell(at, channel, self.spec.false_traffic);
-        }
-        let mut octets = [0; CBN_CELL_LEN];
-        for (to, word) in octets.chunks_exact_mut(4).zip(&held.words) {
-            to.copy_from_slice(word);
-        }
-        self.counts.sent += 1;
-        self.counts.longest_wait = self.counts.longest_wait.max(at.since(held.since));
-        held.words.clear();
-        held.since = at;
-        Some(CbnCell::parse(&octets))
     }
 }

@@ -5,6 +5,7 @@ use cellgate_core::Effect;
 use cellgate_core::adapter::Config;
 
 use super::refusal::{At, Found};
+use super::rings;
 use super::sums::CELL_BITS;
 use super::transfers;
 use crate::world::fault::FaultSpec;
@@ -72,6 +73,19 @@ pub(super) fn counts(scenario: &Scenario, found: &mut Found<'_>) {
         ),
         ("calls and crashes", calls + crashes, FAULTS_MAX),
         ("files", files, transfers::FILES_MAX),
+        ("rings", scenario.rings.len(), rings::RINGS_MAX),
+        ("stations", scenario.stations.len(), rings::STATIONS_MAX),
+        (
+            "associations",
+            scenario.associations.len(),
+            rings::ASSOCIATIONS_MAX,
+        ),
+        (
+            "entries of traffic",
+            scenario.traffic.len(),
+            rings::ASSOCIATIONS_MAX,
+        ),
+        ("bridges", scenario.bridges.len(), rings::ASSOCIATIONS_MAX),
         ("deaths, repeats and failing syncs", deaths, FAULTS_MAX),
     ] {
         if count > most {

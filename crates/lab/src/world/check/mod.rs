@@ -4,6 +4,7 @@
 mod ends;
 pub mod limits;
 mod refusal;
+mod rings;
 mod sources;
 mod sums;
 mod transfers;
@@ -78,6 +79,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     servers(&network, &mut found);
     faults(&network, &mut found);
     transfers::check(scenario, &names, &mut found);
+    rings::check(scenario, &mut found);
     sources::check(&network, &mut found);
     let mut sums = Sums::default();
     let rooms = sums.take_network(&network, &mut found);
@@ -274,6 +276,7 @@ fn faults(network: &Network<'_>, found: &mut Found<'_>) {
                 network.host(found, at, host);
                 None
             }
+            Whom::Ring(_) | Whom::Station(_) => None,
             Whom::Connection(name) => {
                 network.number(found, at, name);
                 network.find(name)

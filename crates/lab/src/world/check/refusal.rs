@@ -19,6 +19,11 @@ pub(super) enum At {
     Server(usize),
     Application(usize),
     Transfer(usize),
+    Ring(usize),
+    Station(usize),
+    Association(usize),
+    Traffic(usize),
+    Bridge(usize),
 }
 
 impl At {
@@ -38,10 +43,17 @@ impl At {
                 Whom::Link(link) => format!("fault {n} on link {link}"),
                 Whom::Host(host) => format!("fault {n} at host {host:?}"),
                 Whom::Connection(name) => format!("fault {n} at connection {name:?}"),
+                Whom::Ring(name) => format!("fault {n} on ring {name:?}"),
+                Whom::Station(name) => format!("fault {n} at station {name:?}"),
             },
             Self::Server(n) => format!("server of host {:?}", scenario.servers[n].host),
             Self::Application(n) => format!("application {:?}", scenario.applications[n].name),
             Self::Transfer(n) => format!("transfer {n} to {:?}", scenario.transfers[n].to),
+            Self::Ring(n) => format!("ring {:?}", scenario.rings[n].name),
+            Self::Station(n) => format!("station {:?}", scenario.stations[n].name),
+            Self::Association(n) => format!("association {:?}", scenario.associations[n].name),
+            Self::Traffic(n) => format!("traffic {n} on {:?}", scenario.traffic[n].on),
+            Self::Bridge(n) => format!("bridge {n} from {:?}", scenario.bridges[n].from),
         }
     }
 
@@ -58,6 +70,11 @@ impl At {
             Self::Server(n) => ("servers", n),
             Self::Application(n) => ("applications", n),
             Self::Transfer(n) => ("transfers", n),
+            Self::Ring(n) => ("rings", n),
+            Self::Station(n) => ("stations", n),
+            Self::Association(n) => ("associations", n),
+            Self::Traffic(n) => ("traffic", n),
+            Self::Bridge(n) => ("bridges", n),
         })
     }
 }

@@ -3,6 +3,7 @@
 mod contracts;
 mod faults;
 mod plain;
+mod rings;
 mod rough;
 mod served;
 mod transfers;
@@ -22,6 +23,9 @@ pub const GENERATOR: &str = "a507f554beba3651";
 /// Seeds from here on are those of scenarios with servers.
 pub const WITH_SERVERS: u64 = 1 << 32;
 
+/// Seeds from here on, and below those of files, are those of slotted rings.
+pub const WITH_RINGS: u64 = 1 << 33;
+
 /// Seeds from here on, and below those with rests, are those of files that terminals move.
 pub const WITH_TRANSFERS: u64 = 1 << 36;
 
@@ -35,10 +39,11 @@ pub fn scenario_of(seed: u64) -> Scenario {
     let mut scenario = match former {
         0..WITH_SERVERS => plain::scenario(&mut draw),
         // Every fourth scenario has events that are too rare otherwise.
-        WITH_SERVERS..WITH_TRANSFERS => served::scenario(&mut draw, former % 4 == 3),
+        WITH_SERVERS..WITH_RINGS => served::scenario(&mut draw, former % 4 == 3),
+        WITH_RINGS..WITH_TRANSFERS => rings::scenario(&mut draw),
         _ => transfers::scenario(&mut draw),
     };
-    if seed >= WITH_RESTS && former < WITH_TRANSFERS {
+    if seed >= WITH_RESTS && former < WITH_RINGS {
         rests(&mut Draw::new(seed), &mut scenario);
     }
     scenario.seed = seed;

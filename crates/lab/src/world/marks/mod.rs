@@ -1,6 +1,7 @@
 //! Coverage marks: what random scenarios are to have reached, each counted from what a run has left
 //! behind. The adapter knows nothing of them.
 
+mod rings;
 mod servers;
 mod transfers;
 

@@ -180,7 +180,10 @@ impl Oracle<'_> {
                 | FaultSpec::CommandQueueFull { .. }
                 | FaultSpec::Guests { .. }
                 | FaultSpec::StateDirectory { .. }
-                | FaultSpec::Lend { .. } => {}
+                | FaultSpec::Lend { .. }
+                | FaultSpec::Slot { .. }
+                | FaultSpec::Ring { .. }
+                | FaultSpec::Station { .. } => {}
             }
         }
         let aal34 = connection.contract.aal == Some(Aal::Aal34);

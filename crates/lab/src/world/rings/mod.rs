@@ -1,0 +1,46 @@
+//! Rings as scenarios have them: stations, their hosts, what is sent and what goes wrong.
+//!
+//! ```text
+//!   Scenario -> build -> Networks (ring, stations, hosts), faults by time
+//!                           |
+//!             deeds of ring and stations, blocks sent and read
+//!                |                       |
+//!                v                       v
+//!     laws: R1, R2, R6 to R9     literal: R5, slot by slot, cycle by cycle
+//! ```
+//!
+//! The ring is a world of its own beside that of adapters: its stations have no ports and no lines,
+//! and what they share is the slots.
+
+mod application;
+mod block;
+mod build;
+mod figures;
+mod laws;
+mod literal;
+mod outcome;
+mod promises;
+mod run;
+pub(super) mod scenario;
+
+pub use outcome::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome};
+pub(super) use run::Counts;
+
+use super::scenario::Scenario;
+use super::{Failure, Options, Outcome, checked};
+
+/// Runs the rings of a scenario: the outcome, and what the run has counted.
+pub(super) fn play(scenario: &Scenario, options: Options) -> Result<(Outcome, Counts), Failure> {
+    checked(scenario)?;
+    let mut run = run::Run::new(scenario, options);
+    run.run()?;
+    run.judge()?;
+    Ok((run.outcome(), run.counts()))
+}
+
+/// FNV-1a of some octets.
+fn digest(octets: &[u8]) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325;
+    let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
+    octets.iter().fold(start, step)
+}
