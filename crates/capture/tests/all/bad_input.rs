@@ -50,11 +50,11 @@ fn what_is_no_capture_gives_one_clear_error() {
         Refusal::ShortHeader { octets: 28 }
     );
     let mut other_link = data("sunatm.pcap");
-    other_link[20] = 147;
-    assert_eq!(refusal(&other_link), Refusal::LinkType(147));
+    other_link[20] = 148;
+    assert_eq!(refusal(&other_link), Refusal::LinkType(148));
     assert_eq!(
         refusal(&other_link).to_string(),
-        "a capture of link type 147, which carries no ATM that is read"
+        "a capture of link type 148, which carries no ATM that is read"
     );
 }
 

@@ -11,6 +11,7 @@ mod files;
 mod files_over;
 mod json;
 mod lab;
+mod mssar;
 mod output;
 mod replay;
 mod save;
