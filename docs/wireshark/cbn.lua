@@ -1,11 +1,13 @@
 -- The Cambridge ring and what goes over it, in Wireshark and tshark: ring cells in captures of link type USER0 (147),
--- MSSAR in these and in ATM cells, MSNL on circuit 32 and in UDP on port 26208, REX in both. docs/msna.md has the octets.
+-- MSSAR in these and in ATM cells, MSNL on circuit 32 and in UDP on port 26208, REX in both. docs/msna.md has the
+-- octets.
 --
 --   tshark -X lua_script:docs/wireshark/cbn.lua -V -r ring.pcapng
 --   tshark -X lua_script:docs/wireshark/cbn.lua -o mssar.circuits:"0.32 0.64" -V -r cells.pcapng
 --
--- Fields have the names that `cellgate decode --json` has: `mssar_rid` there is `mssar.rid` here. Checked with tshark 4.0.
--- Not here: cells inside pseudowires, whose payloads Wireshark hands to nobody; blocks that a capture leaves unfinished.
+-- Fields have the names that `cellgate decode --json` has: `mssar_rid` there is `mssar.rid` here. Tried with tshark
+-- 4.0. Not here: cells in pseudowires, whose payloads Wireshark hands to nobody; blocks that a capture leaves
+-- unfinished.
 
 local cbn = Proto("cbn", "Cambridge Backbone Ring")
 local mssar = Proto("mssar", "Multi-Service Segmentation and Reassembly")

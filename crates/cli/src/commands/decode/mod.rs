@@ -34,8 +34,8 @@ use sink::Sink;
 /// pseudowires over Ethernet (with VLAN tags), Linux cooked frames, raw IP, PPP and loopback, in
 /// MPLS, UDP or GRE. The cells of AAL5 and AAL3/4, and of AAL2, are also put together: a line tells
 /// of each PDU or packet. So are those of MSSAR, in ATM cells and in cells of the Cambridge ring
-/// (link type 147): a line tells of each block, with what it says in MSNL or REX. A broken record is
-/// named and the rest is read; then the exit code is 1.
+/// (link type 147): a line tells of each block, with what it says in MSNL or REX. A broken record
+/// is named and the rest is read; then the exit code is 1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input
