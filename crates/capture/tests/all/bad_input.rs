@@ -265,7 +265,7 @@ fn pcapng_goes_on_at_the_next_block() {
     let file = [
         section(),
         interface(123),
-        interface(147),
+        interface(148),
         packet(0),
         packet(1),
         packet(7),
@@ -279,7 +279,7 @@ fn pcapng_goes_on_at_the_next_block() {
     let told = story(&file.concat());
     let wanted = [
         "record",
-        "link type 147",
+        "link type 148",
         "interface 7",
         "a pcapng packet block of 8 octets: at least 20",
         "a record of 400012 octets",
