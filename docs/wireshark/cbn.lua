@@ -180,7 +180,7 @@ local function parse(octets, head, kinds)
             elseif field.text and (len > 512 or not is_utf8(said:sub(at + 1))) then
                 return "a field says what cannot be"
             end
-            found[#found + 1] = { name = name, at = at, len = len, word = word }
+            found[#found + 1] = { name = name, at = at, len = len, word = word, text = field.text }
             at = at + len
         end
     end
@@ -214,6 +214,7 @@ local function add(tree, fields, range, found)
     for _, field in ipairs(found) do
         local octets = field.len > 0 and range(field.at, field.len)
         if field.word ~= nil then tree:add(fields[field.name], octets, field.word)
+        elseif field.text and octets then tree:add(fields[field.name], octets, octets:string(ENC_UTF_8))
         elseif fields[field.name] and octets then tree:add(fields[field.name], octets)
         elseif fields[field.name] then tree:add(fields[field.name], "")
         else tree:add(fields[field.name .. "_length"], field.len) end

@@ -190,14 +190,10 @@ pub(super) fn bad(net: Net, kind: &str) -> Bad {
             (1, "oversized", None)
         }
         "octets too many" => {
-            let most = cells(MAX_BLOCK, data_len).unwrap();
-            front = segmented(
-                net,
-                VCI,
-                1,
-                &vec![2; usize::from(most) * usize::from(data_len)],
-            );
-            (most.into(), "oversized", Some(u64::from(most) - 1))
+            let block = vec![2; MAX_BLOCK + 1];
+            front = segmented(net, VCI, 1, &block);
+            let count = front.len() as u64;
+            (count, "oversized", Some(count - 1))
         }
         "no start" => {
             front[0].1[1] &= !1;
@@ -291,6 +287,70 @@ pub(super) fn messages() -> Vec<Vec<u8>> {
     ];
     all.extend(bad);
     all
+}
+
+/// Connects whose contracts have these octets: texts of all lengths of characters, and what is none.
+pub(super) fn texts() -> Vec<Vec<u8>> {
+    let texts: [&[u8]; 18] = [
+        b"",
+        "\u{7f}\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}".as_bytes(),
+        &[b'a'; 512],
+        &[b'a'; 513],
+        b"\x80",
+        b"\xc1\x80",
+        b"\xc2",
+        b"\xc2\xc0",
+        b"\xe0\x9f\x80",
+        b"\xed\x9f\xbf",
+        b"\xed\xa0\x80",
+        b"\xee\x80",
+        b"\xf0\x8f\x80\x80",
+        b"\xf4\x8f\xbf\xbf",
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xf1\x80\x80\x7f",
+        b"a:b \"c\"",
+    ];
+    let connect = messages().swap_remove(0);
+    let (front, _) = connect.split_at(22 + 19);
+    let message = |text: &&[u8]| seal([front, text, &[0; 4]].concat());
+    texts.iter().map(message).collect()
+}
+
+/// Calls and others of REX in which something cannot be, or just can, with a CRC that matches.
+pub(super) fn odd_packets() -> Vec<Vec<u8>> {
+    let all = packets();
+    let changed = |of: usize, at: usize, to: &[u8]| {
+        let mut octets = all[of].clone();
+        octets[at..at + to.len()].copy_from_slice(to);
+        seal(octets)
+    };
+    // A call's fragment is behind the header and the floor.
+    let fragment = 34 + 8;
+    let longer = |of: usize| seal([&all[of][..], &[0]].concat());
+    vec![
+        changed(3, fragment, &21_u32.to_be_bytes()),
+        changed(3, fragment, &u32::MAX.to_be_bytes()),
+        changed(3, fragment + 4, &[0, 0]),
+        changed(3, fragment + 4, &[0, 4]),
+        changed(3, fragment + 4, &[0, 5]),
+        changed(3, fragment + 6, &[0, 0]),
+        changed(3, fragment + 6, &[0, 2]),
+        changed(3, fragment + 10, &[0]),
+        changed(3, fragment + 10, &[2]),
+        changed(4, fragment + 4, &[0, 0]),
+        changed(4, fragment, &[0, 0, 0, 16, 0, 16, 0, 1]),
+        changed(9, 34, &[2]),
+        changed(0, 0, &[2]),
+        changed(0, 1, &[0]),
+        changed(0, 1, &[13]),
+        longer(0),
+        longer(1),
+        longer(3),
+        longer(8),
+        seal(all[8][..all[8].len() - 1].to_vec()),
+        seal(vec![1; 4]),
+    ]
 }
 
 /// Blocks of REX of each kind, and one whose CRC is wrong.

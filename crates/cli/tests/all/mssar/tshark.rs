@@ -10,8 +10,8 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
 use super::captures::{
-    BAD, MAX_BLOCK, Net, VCI, bad, blocks, file, interleaved, link_file, messages, packets,
-    ring_file,
+    BAD, MAX_BLOCK, Net, VCI, bad, blocks, file, interleaved, link_file, messages, odd_packets,
+    packets, ring_file, texts,
 };
 use super::objects;
 
@@ -156,6 +156,12 @@ fn good_captures() {
         let cells = interleaved(net, VCI, &packets(), 1);
         let records = agree("packets", &file(net, &cells), ANY);
         assert_eq!(of(&records, "rex_packet").len(), 12);
+        let cells = interleaved(net, SIGNALLING_VCI, &texts(), 1);
+        let records = agree("texts", &file(net, &cells), ANY);
+        assert_eq!(of(&records, "msnl_contract").len(), 6);
+        let cells = interleaved(net, VCI, &odd_packets(), 1);
+        let records = agree("odd packets", &file(net, &cells), ANY);
+        assert_eq!(of(&records, "rex_packet").len(), 2);
     }
     let octets = (0..=u8::MAX).map(|octet| vec![octet; 37]);
     agree("any octets", &ring_file(&octets.collect::<Vec<_>>()), ANY);
