@@ -289,7 +289,7 @@ pub(super) fn messages() -> Vec<Vec<u8>> {
     all
 }
 
-/// Connects whose contracts have these octets: texts of all lengths of characters, and what is none.
+/// Connects whose contracts are texts of characters of all lengths, or are no texts.
 pub(super) fn texts() -> Vec<Vec<u8>> {
     let texts: [&[u8]; 18] = [
         b"",
