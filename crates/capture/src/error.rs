@@ -140,6 +140,9 @@ pub enum Reason {
     /// A cell of another length.
     #[error("a cell of {0} octets")]
     CellLength(usize),
+    /// A ring cell, with the octet before it, of another length.
+    #[error("a record of {0} octets: a ring cell and the octet before it are 37")]
+    RingCellLength(usize),
     /// An SDU or PDU of which nothing was kept.
     #[error("nothing of an SDU of {original} octets was kept")]
     Empty {

@@ -25,6 +25,7 @@ mod error;
 mod link;
 mod read;
 mod record;
+mod ring;
 mod sunatm;
 mod write;
 
@@ -32,6 +33,7 @@ pub use error::{Error, Reason, Refusal};
 pub use link::Link;
 pub use read::Reader;
 pub use record::{Content, Direction, Marks, Record, SduKind};
+pub use ring::RingHeader;
 pub use write::{EyeSdnWriter, InterfaceId, Item, Packet, PcapngWriter, Recorder};
 
 /// Octets of the longest record that is read: as much as libpcap takes.

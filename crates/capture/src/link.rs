@@ -2,7 +2,7 @@ use cellgate_core::wire::Framing;
 
 use crate::error::Reason;
 use crate::record::{Content, Direction, Marks, SduKind};
-use crate::{erf, sunatm};
+use crate::{erf, ring, sunatm};
 
 /// How an interface frames what it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,8 @@ pub enum Link {
     SunAtm,
     /// ERF, 197, and files of ERF records.
     Erf,
+    /// Cells of the Cambridge ring, in our own framing: USER0, 147.
+    Ring,
     /// Files of EyeSDN, which has no link type.
     EyeSdn,
 }
@@ -52,6 +54,7 @@ impl Link {
             106 => Self::Clip,
             113 => Self::Frames(Framing::Cooked),
             123 => Self::SunAtm,
+            147 => Self::Ring,
             197 => Self::Erf,
             219 => Self::Frames(Framing::Mpls),
             276 => Self::Frames(Framing::Cooked2),
@@ -77,6 +80,7 @@ impl Link {
             Self::Rfc1483 => 100,
             Self::Clip => 106,
             Self::SunAtm => 123,
+            Self::Ring => 147,
             Self::Erf => 197,
             Self::EyeSdn => return None,
         })
@@ -96,6 +100,7 @@ impl Link {
         let mut missing = missing;
         let content = match self {
             Self::SunAtm => return sunatm::parse(octets, missing),
+            Self::Ring => return ring::parse(octets, missing),
             Self::Erf => return erf::parse(octets, missing).map(|record| record.decoded),
             Self::Frames(framing) => {
                 direction = cooked_direction(framing, octets);

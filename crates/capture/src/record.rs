@@ -1,6 +1,8 @@
-use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, Framing, Header, HeaderForm, VpiVci};
+use cellgate_core::wire::{
+    CBN_CELL_LEN, CELL_LEN, CELL_LEN_NO_HEC, Framing, Header, HeaderForm, VpiVci,
+};
 
-use crate::Link;
+use crate::{Link, RingHeader};
 
 /// One unit of traffic in a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +115,11 @@ pub enum Content {
         /// The front of its payload: at most 47 octets.
         payload: Vec<u8>,
     },
+    /// A cell of the Cambridge ring.
+    RingCell {
+        header: RingHeader,
+        octets: [u8; CBN_CELL_LEN],
+    },
     /// A CPCS-PDU of AAL5, pad and trailer and all; its CRC has not been looked at.
     Aal5Pdu {
         /// Header of one of its cells.
@@ -150,7 +157,10 @@ impl Content {
     /// One word for it: `cell`, `pdu`, `packet`, `sdu`, `frame`.
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::CellWithHec(_) | Self::Cell(_) | Self::PartOfCell { .. } => "cell",
+            Self::CellWithHec(_)
+            | Self::Cell(_)
+            | Self::PartOfCell { .. }
+            | Self::RingCell { .. } => "cell",
             Self::Aal5Pdu { .. } => "pdu",
             Self::Aal2Packet { .. } => "packet",
             Self::Sdu { .. } => "sdu",
@@ -166,7 +176,7 @@ impl Content {
             Self::PartOfCell { header, .. }
             | Self::Aal5Pdu { header, .. }
             | Self::Aal2Packet { header, .. } => Some(*header),
-            Self::Sdu { .. } | Self::Frame { .. } => None,
+            Self::RingCell { .. } | Self::Sdu { .. } | Self::Frame { .. } => None,
         }
     }
 
@@ -183,6 +193,7 @@ impl Content {
         match self {
             Self::CellWithHec(octets) => octets,
             Self::Cell(octets) => octets,
+            Self::RingCell { octets, .. } => octets,
             Self::PartOfCell {
                 payload: octets, ..
             }

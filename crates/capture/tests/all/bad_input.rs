@@ -50,11 +50,11 @@ fn what_is_no_capture_gives_one_clear_error() {
         Refusal::ShortHeader { octets: 28 }
     );
     let mut other_link = data("sunatm.pcap");
-    other_link[20] = 147;
-    assert_eq!(refusal(&other_link), Refusal::LinkType(147));
+    other_link[20] = 148;
+    assert_eq!(refusal(&other_link), Refusal::LinkType(148));
     assert_eq!(
         refusal(&other_link).to_string(),
-        "a capture of link type 147, which carries no ATM that is read"
+        "a capture of link type 148, which carries no ATM that is read"
     );
 }
 
@@ -265,7 +265,7 @@ fn pcapng_goes_on_at_the_next_block() {
     let file = [
         section(),
         interface(123),
-        interface(147),
+        interface(148),
         packet(0),
         packet(1),
         packet(7),
@@ -279,7 +279,7 @@ fn pcapng_goes_on_at_the_next_block() {
     let told = story(&file.concat());
     let wanted = [
         "record",
-        "link type 147",
+        "link type 148",
         "interface 7",
         "a pcapng packet block of 8 octets: at least 20",
         "a record of 400012 octets",

@@ -12,13 +12,22 @@ pub(crate) enum AalWord {
     Aal1,
     Aal2,
     Aal34,
+    /// Blocks of the Cambridge networks, in cells without an AAL.
+    Mssar,
     /// What VCs carry of which nobody says anything.
     #[default]
     Aal5,
 }
 
 impl AalWord {
-    const ALL: [Self; 5] = [Self::Aal0, Self::Aal1, Self::Aal2, Self::Aal34, Self::Aal5];
+    const ALL: [Self; 6] = [
+        Self::Aal0,
+        Self::Aal1,
+        Self::Aal2,
+        Self::Aal34,
+        Self::Aal5,
+        Self::Mssar,
+    ];
 
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -27,7 +36,20 @@ impl AalWord {
             Self::Aal2 => "aal2",
             Self::Aal34 => "aal34",
             Self::Aal5 => "aal5",
+            Self::Mssar => "mssar",
         }
+    }
+}
+
+impl FromStr for AalWord {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|aal| aal.word() == word);
+        found.ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            format!("{word}: expected one of {words}")
+        })
     }
 }
 
@@ -44,9 +66,25 @@ impl FromStr for AalOption {
     fn from_str(text: &str) -> Result<Self, String> {
         let (address, word) = text.split_once('=').ok_or("expected vpi.vci=aal")?;
         let address = address.parse().map_err(|e| format!("{address}: {e}"))?;
-        let aal = AalWord::ALL.into_iter().find(|aal| aal.word() == word);
-        let aal =
-            aal.ok_or_else(|| format!("{word}: expected one of aal0, aal1, aal2, aal34, aal5"))?;
+        let aal = word.parse()?;
         Ok(Self { address, aal })
+    }
+}
+
+/// `vpi.vci=aal` of one VC, `aal` of all the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AalChoice {
+    Of(AalOption),
+    OfOthers(AalWord),
+}
+
+impl FromStr for AalChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.contains('=') {
+            true => text.parse().map(Self::Of),
+            false => text.parse().map(Self::OfOthers),
+        }
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Skipped {
     pub(crate) not_whole: u64,
     /// Nothing says of which VC they are.
     pub(crate) no_address: u64,
+    /// Cells of the Cambridge ring, which are no ATM cells.
+    pub(crate) ring: u64,
     /// Packets of AAL2, whose cells are not in the capture.
     pub(crate) aal2: u64,
     /// Frames without a pseudowire, or with a packet that is none.
@@ -127,6 +129,7 @@ impl Shunter {
             }
             // Only where something is missing.
             Content::PartOfCell { .. } => skipped.not_whole += 1,
+            Content::RingCell { .. } => skipped.ring += 1,
             Content::Aal2Packet { .. } => skipped.aal2 += 1,
             Content::Sdu { address, sdu, .. } => match address.or(self.address) {
                 Some(address) => self.sdu(Header::new(address, USER, false), sdu),

@@ -12,6 +12,7 @@ mod files_over;
 mod json;
 mod lab;
 mod msna;
+mod mssar;
 mod output;
 mod replay;
 mod save;

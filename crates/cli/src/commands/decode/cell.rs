@@ -7,6 +7,7 @@ use cellgate_core::wire::{
 };
 
 use super::line::Line;
+use super::mssar;
 use crate::captured::aal::AalWord;
 
 /// Judges the HEC of a cell by itself: the cell, corrected if one bit of its header was wrong, or
@@ -197,6 +198,7 @@ fn describe_sar(line: &mut Line, payload: &[u8; PAYLOAD_LEN], aal: AalWord) {
         AalWord::Aal1 => describe_aal1(line, payload[0]),
         AalWord::Aal2 => describe_aal2(line, payload[0]),
         AalWord::Aal34 => describe_aal34(line, payload),
+        AalWord::Mssar => mssar::describe(line, payload),
     }
 }
 

@@ -43,7 +43,7 @@ impl Report {
         let Origin { stamp, path, .. } = origin;
         let interface = match path {
             Path::Interface(interface) => interface,
-            Path::Label(..) => 0,
+            Path::Label(..) | Path::Ring { .. } => 0,
         };
         let opened = self.labels.open(&frame, interface, stamp.direction);
         describe_frame(&mut line, &frame, &opened);

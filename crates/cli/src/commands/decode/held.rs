@@ -28,7 +28,18 @@ impl<K, P> Default for Held<K, P> {
     }
 }
 
-impl<K: Copy + Ord, P: AsRef<[u8]>> Held<K, P> {
+/// What takes so many octets of memory.
+pub(super) trait Occupies {
+    fn octets(&self) -> usize;
+}
+
+impl<P: AsRef<[u8]>> Occupies for P {
+    fn octets(&self) -> usize {
+        self.as_ref().len()
+    }
+}
+
+impl<K: Copy + Ord, P: Occupies> Held<K, P> {
     pub(super) fn get(&self, key: K) -> Option<&P> {
         self.pdus.get(&key).map(|(_, pdu)| pdu)
     }
@@ -40,15 +51,15 @@ impl<K: Copy + Ord, P: AsRef<[u8]>> Held<K, P> {
             self.order.insert(self.begun, key);
             (self.begun, new())
         });
-        self.len -= pdu.as_ref().len();
+        self.len -= pdu.octets();
         change(pdu);
-        self.len += pdu.as_ref().len();
+        self.len += pdu.octets();
     }
 
     pub(super) fn end(&mut self, key: K) -> Option<P> {
         let (begun, pdu) = self.pdus.remove(&key)?;
         self.order.remove(&begun);
-        self.len -= pdu.as_ref().len();
+        self.len -= pdu.octets();
         Some(pdu)
     }
 

@@ -33,12 +33,15 @@ impl Stamp {
 pub(super) struct Place {
     pub(super) vpi: Option<u16>,
     pub(super) vci: Option<u16>,
+    /// The VCI is the ring's, which has no VPIs.
+    pub(super) is_ring: bool,
 }
 
 impl Place {
     pub(super) const UNKNOWN: Self = Self {
         vpi: None,
         vci: None,
+        is_ring: false,
     };
 }
 
@@ -47,6 +50,7 @@ impl From<VpiVci> for Place {
         Self {
             vpi: Some(address.vpi()),
             vci: Some(address.vci()),
+            is_ring: false,
         }
     }
 }
@@ -107,7 +111,10 @@ impl Line {
         let number = |number: Option<u16>| number.map_or("?".into(), |number| number.to_string());
         let address = match self.place {
             Place::UNKNOWN => "-".into(),
-            Place { vpi, vci } => format!("{}.{}", number(vpi), number(vci)),
+            Place {
+                vci, is_ring: true, ..
+            } => number(vci),
+            Place { vpi, vci, .. } => format!("{}.{}", number(vpi), number(vci)),
         };
         row(
             &time.unwrap_or_else(|| "-".into()),

@@ -5,8 +5,12 @@ mod cell;
 mod frame;
 mod held;
 mod line;
+mod message;
+mod mssar;
 mod pdu;
 mod report;
+mod rex;
+mod ring;
 mod sdu;
 mod sink;
 mod stream;
@@ -17,7 +21,7 @@ use cellgate_capture::Error;
 use cellgate_core::wire::HeaderForm;
 use cellgate_report::output::Exit;
 
-use crate::captured::aal::AalOption;
+use crate::captured::aal::AalChoice;
 use crate::captured::pseudowire::{Labels, PwOption};
 use crate::captured::source::Source;
 
@@ -29,7 +33,9 @@ use sink::Sink;
 /// Reads pcapng, pcap, ERF and EyeSDN files: SunATM, ERF, classical IP and RFC 2684, and
 /// pseudowires over Ethernet (with VLAN tags), Linux cooked frames, raw IP, PPP and loopback, in
 /// MPLS, UDP or GRE. The cells of AAL5 and AAL3/4, and of AAL2, are also put together: a line tells
-/// of each PDU or packet. A broken record is named and the rest is read; then the exit code is 1.
+/// of each PDU or packet. So are those of MSSAR, in ATM cells and in cells of the Cambridge ring
+/// (link type 147): a line tells of each block, with what it says in MSNL or REX. A broken record
+/// is named and the rest is read; then the exit code is 1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input
@@ -46,9 +52,13 @@ pub(crate) struct Args {
     /// A UDP port that carries MPLS, either way, beside 6635
     #[arg(long, value_name = "PORT")]
     udp_port: Vec<u16>,
-    /// What a VC carries: aal0, aal1, aal2, aal34 or aal5 [default: aal5]
-    #[arg(long, value_name = "VPI.VCI=AAL")]
-    aal: Vec<AalOption>,
+    /// What a VC carries, or all that are not named: aal0, aal1, aal2, aal34, aal5 or mssar
+    /// [default: aal5]
+    #[arg(long, value_name = "[VPI.VCI=]AAL")]
+    aal: Vec<AalChoice>,
+    /// Octets of the longest block of MSSAR [default: those of 255 cells]
+    #[arg(long, value_name = "OCTETS")]
+    max_block: Option<u16>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -67,6 +77,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         false => HeaderForm::Uni,
     };
     let mut report = Report::new(form, Labels::new(&args.pw, &args.udp_port), &args.aal);
+    if let Some(max_block) = args.max_block {
+        report.blocks.max_block = max_block;
+    }
     let mut exit = Exit::Ok;
     for (number, record) in (1..).zip(reader) {
         let lines = match record {

@@ -95,6 +95,11 @@ pub(super) struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Path {
     Interface(u32),
+    /// A channel of a ring.
+    Ring {
+        interface: u32,
+        channel: u8,
+    },
     /// A pseudowire: whose, and its label.
     Label(End, u32),
 }

@@ -9,10 +9,11 @@ use cellgate_core::wire::{
 
 use super::aal34::{Ended, Messages};
 use super::line::{Line, Place, Stamp};
+use super::mssar::Blocks;
 use super::pdu::{Assembled, Assembly, Path, Thread};
 use super::stream::Streams;
 use super::{cell, pdu, sdu};
-use crate::captured::aal::{AalOption, AalWord};
+use crate::captured::aal::{AalChoice, AalWord};
 use crate::captured::pseudowire::Labels;
 
 /// What makes lines of records: it remembers the PDUs in progress.
@@ -20,9 +21,12 @@ pub(super) struct Report {
     form: HeaderForm,
     pub(super) labels: Labels,
     aals: BTreeMap<VpiVci, AalWord>,
+    /// What VCs carry that are not named.
+    aal: AalWord,
     pub(super) assembly: Assembly,
     messages: Messages,
     streams: Streams,
+    pub(super) blocks: Blocks,
 }
 
 /// Where cells are from.
@@ -67,11 +71,14 @@ impl Thread {
     }
 
     pub(super) fn place(self) -> Place {
-        place(self.known, self.address)
+        Place {
+            is_ring: matches!(self.path, Path::Ring { .. }),
+            ..place(self.known, self.address)
+        }
     }
 
     /// The stamp of its part that is told of at `stamp`.
-    const fn at(self, stamp: Stamp) -> Stamp {
+    pub(super) const fn at(self, stamp: Stamp) -> Stamp {
         Stamp {
             direction: self.direction(),
             ..stamp
@@ -94,19 +101,29 @@ fn place((vpi, vci): (bool, bool), address: VpiVci) -> Place {
     Place {
         vpi: vpi.then_some(address.vpi()),
         vci: vci.then_some(address.vci()),
+        is_ring: false,
     }
 }
 
 impl Report {
-    pub(super) fn new(form: HeaderForm, labels: Labels, aals: &[AalOption]) -> Self {
-        let aals = aals.iter().map(|option| (option.address, option.aal));
+    pub(super) fn new(form: HeaderForm, labels: Labels, choices: &[AalChoice]) -> Self {
+        let mut aals = BTreeMap::new();
+        let mut others = AalWord::default();
+        for choice in choices {
+            match choice {
+                AalChoice::Of(option) => _ = aals.insert(option.address, option.aal),
+                AalChoice::OfOthers(aal) => others = *aal,
+            }
+        }
         Self {
             form,
             labels,
-            aals: aals.collect(),
+            aals,
+            aal: others,
             assembly: Assembly::default(),
             messages: Messages::default(),
             streams: Streams::default(),
+            blocks: Blocks::default(),
         }
     }
 
@@ -129,6 +146,9 @@ impl Report {
             Content::Cell(octets) => {
                 let cell = Cell::parse_without_hec(octets);
                 self.cell(origin, &cell, None, &mut lines);
+            }
+            Content::RingCell { header, octets } => {
+                self.ring_cell(origin, *header, octets, &mut lines);
             }
             Content::PartOfCell { header, payload } => {
                 lines.push(self.part_of_cell(stamp, *header, payload));
@@ -181,6 +201,7 @@ impl Report {
         });
         let mut lines: Vec<_> = rest.collect();
         lines.extend(self.streams.rest());
+        lines.extend(self.blocks.rest());
         for ended in self.messages.rest() {
             lines.push(ended.line(ended.thread.after_all(), ended.thread.place()));
         }
@@ -208,7 +229,7 @@ impl Report {
             Some(_) => PAYLOAD_LEN + 5,
             None => PAYLOAD_LEN + 4,
         };
-        let aal = self.aals.get(&address).copied().unwrap_or_default();
+        let aal = self.aals.get(&address).copied().unwrap_or(self.aal);
         let mut line = Line::new(origin.stamp, "cell", origin.place(address), octets);
         let addressed = origin.known == (true, true);
         cell::describe(&mut line, cell, form, aal, addressed);
@@ -252,6 +273,7 @@ impl Report {
             AalWord::Aal2 => self
                 .streams
                 .aal2(thread, &cell.payload, origin.stamp, lines),
+            AalWord::Mssar => self.blocks.push(thread, &cell.payload, origin.stamp, lines),
             AalWord::Aal0 => {}
         }
     }

@@ -235,6 +235,7 @@ impl Outcome {
             (skipped.other_way, "went the other way"),
             (skipped.not_whole, "not whole"),
             (skipped.no_address, "of no known VC"),
+            (skipped.ring, "cells of the ring"),
             (skipped.aal2, "packets of AAL2"),
             (skipped.no_pseudowire, "without a pseudowire"),
             (skipped.control_channel, "of a control channel"),
