@@ -3,10 +3,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use cellgate_capture::SduKind;
+use cellgate_core::upper::msna::{Message, SIGNALLING_VCI};
 use cellgate_core::wire::llc::{Llc, VcMux, VcMuxPdu};
 
 use super::cell::hex;
 use super::line::Line;
+use super::message;
 
 /// VCI of signalling and of ILMI.
 const SIGNALLING: u16 = 5;
@@ -29,6 +31,9 @@ pub(super) fn describe(
         (SduKind::LANE, _) => protocol(line, "lane"),
         _ if matches!(sdu, [0xaa, 0xaa, 0x03, ..] | [0xfe, 0xfe, 0x03, ..]) => {
             describe_llc(line, sdu);
+        }
+        (_, Some(SIGNALLING_VCI)) if Message::parse(sdu).is_ok() => {
+            message::describe(line, sdu);
         }
         _ => describe_vc_mux(line, sdu, missing),
     }

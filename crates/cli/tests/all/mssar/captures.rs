@@ -1,6 +1,6 @@
 //! Captures of MSSAR, good ones and one of each kind of bad cell.
 
-use cellgate_capture::{Direction, Item, Link, Packet, PcapngWriter, Recorder};
+use cellgate_capture::{Direction, Item, Link, Packet, PcapngWriter, Recorder, SduKind};
 use cellgate_core::aal::mssar::{Segmenter, cells};
 use cellgate_core::upper::msna::rex::{self, Cut, Fragment, Progress};
 use cellgate_core::upper::msna::{Body, Connect, Message, Notify, Refusal, Sap};
@@ -101,6 +101,20 @@ pub(super) fn file(net: Net, cells: &[Sent]) -> Vec<u8> {
             recorder.finish().unwrap()
         }
     }
+}
+
+/// A capture of SDUs of AAL5.
+pub(super) fn sdu_file(vci: u16, sdus: &[Vec<u8>]) -> Vec<u8> {
+    let mut recorder = Recorder::new(Vec::new(), "test").unwrap();
+    for sdu in sdus {
+        let address = VpiVci::new(0, vci).unwrap();
+        let kind = SduKind::RAW;
+        let item = Item::Sdu { address, kind, sdu };
+        recorder
+            .record(START_NS, Direction::Transmit, item, None)
+            .unwrap();
+    }
+    recorder.finish().unwrap()
 }
 
 /// A capture of link type 147.

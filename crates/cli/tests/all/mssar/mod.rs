@@ -195,6 +195,17 @@ fn blocks_of_the_circuit_of_messages_are_messages() {
 }
 
 #[test]
+fn sdus_of_aal5_are_messages_where_their_crc_says_so() {
+    for (vci, wanted) in [(SIGNALLING_VCI, 6), (VCI, 0)] {
+        let objects = objects(&captures::sdu_file(vci, &messages()), &[]);
+        let named = objects.iter().filter(|sdu| sdu["msnl_message"].is_string());
+        assert_eq!((named.count(), objects.len()), (wanted, 11));
+        let none = objects.iter().all(|sdu| sdu["msnl_error"].is_null());
+        assert!(none, "{objects:?}");
+    }
+}
+
+#[test]
 fn blocks_of_other_circuits_are_rex_where_their_crc_says_so() {
     let sent = packets();
     let capture = file(Net::Atm, &interleaved(Net::Atm, VCI, &sent, 1));
