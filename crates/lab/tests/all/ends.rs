@@ -16,7 +16,14 @@ const SPANS: [&str; 6] = [
     "datagrams",
 ];
 /// One run of these takes seconds.
-const LONG: [&str; 3] = ["policing-figure-9", "l4atm-table-2", "l4atm-figure-9"];
+const LONG: [&str; 6] = [
+    "policing-figure-9",
+    "l4atm-table-2",
+    "l4atm-figure-9",
+    "ring-overflow",
+    "ring-interrupts",
+    "ring-load",
+];
 
 fn is_span(parameter: &Parameter) -> bool {
     SPANS.contains(&parameter.key)
