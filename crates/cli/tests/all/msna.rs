@@ -50,10 +50,10 @@ fn blocks_come_back_by_every_access() {
             sent
         );
         let printed = String::from_utf8(server.interrupt()).unwrap();
-        for told in ["connected", "ended"] {
-            let lines = printed.lines().filter(|line| line.starts_with(told));
-            assert_eq!(lines.count(), 4, "{printed}");
-        }
+        let count = |told: &str| printed.lines().filter(|line| line.starts_with(told)).count();
+        assert_eq!(count("connected"), 4, "{printed}");
+        // The last may have ended when the server did.
+        assert!((3..=4).contains(&count("ended")), "{printed}");
     }
 }
 
