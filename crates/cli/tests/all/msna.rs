@@ -50,7 +50,12 @@ fn blocks_come_back_by_every_access() {
             sent
         );
         let printed = String::from_utf8(server.interrupt()).unwrap();
-        let count = |told: &str| printed.lines().filter(|line| line.starts_with(told)).count();
+        let count = |told: &str| {
+            printed
+                .lines()
+                .filter(|line| line.starts_with(told))
+                .count()
+        };
         assert_eq!(count("connected"), 4, "{printed}");
         // The last may have ended when the server did.
         assert!((3..=4).contains(&count("ended")), "{printed}");

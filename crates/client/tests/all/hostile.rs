@@ -81,7 +81,8 @@ const OPENED: &str = r#"{"confirm":{"id":4294967298,"result":{"Ok":{"opened":{"a
 "contract":"CONTRACT","vc":{"index":1,"generation":1},"sizes":{"receive_slots":SLOTS,
 "receive_len":4096,"receive_elsewhere":false,"transmit_slots":4,"transmit_len":4096},
 "files_generation":1,"attachment":0,"attachment_sizes":{"event_slots":4,"doorbell_slots":4},
-"attachment_generation":1,"notification":null,"marks":"none","completions":true,"transmit_max_sdu":40,
+"attachment_generation":1,"notification":null,"marks":"none","completions":true,
+"transmit_max_sdu":40,
 "receive_max_sdu":40,"transmit_credit":null,
 "receive_credit":null,"receive_early_ns":0}}}}}"#;
 
