@@ -2,7 +2,7 @@
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, ClpScope, Config, Excess, Interleaving, Notification, OpenRequest,
+    Aal, AttachmentIndex, ClpScope, Config, Excess, Interleaving, Marks, Notification, OpenRequest,
     PortConfig, PortIndex, Receive, Sustained, Transmit, VcId, VcIndex,
 };
 use cellgate_core::contract::CellRate;
@@ -581,6 +581,12 @@ fn receive(take: &mut Take<'_>, max_sdu: u16) -> Receive {
         fixed_sdu: op & 0x10 != 0,
         excess,
         notification,
+        // Of AAL0, whose SDUs have 52 octets.
+        marks: if max_sdu == 52 && op & 0x40 != 0 {
+            Marks::Mssar
+        } else {
+            Marks::None
+        },
         queue_threshold: take.below(5).into(),
         guaranteed: op & 0x20 != 0,
     }

@@ -2,8 +2,8 @@
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Aal, Adapter, Attachment, AttachmentIndex, Command, Config, Excess, Notification, OpenRequest,
-    Outcome, PortConfig, PortIndex, Receive, Region, Transmit, VcId,
+    Aal, Adapter, Attachment, AttachmentIndex, Command, Config, Excess, Marks, Notification,
+    OpenRequest, Outcome, PortConfig, PortIndex, Receive, Region, Transmit, VcId,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::layout::{SLOTS, attachment, connection};
@@ -92,6 +92,7 @@ fn request(vci: u16, client: u16) -> OpenRequest {
             fixed_sdu: false,
             excess: Excess::Discard,
             notification: Notification::EveryCell,
+            marks: Marks::None,
             queue_threshold: 3,
             guaranteed: true,
         }),
