@@ -25,7 +25,7 @@ const TYPE: u8 = 0x20;
 const RESPONSE: u8 = 0x10;
 const CHANNEL: u8 = 0x0f;
 
-/// What is known of a ring cell beside its octets.
+/// The bits around a cell in its slot, and its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingHeader {
     /// Which way it went.

@@ -80,7 +80,7 @@ impl Builder {
         self
     }
 
-    /// What marks the cells of AAL0 that [`Builder::notification`] is about. Without: nothing, and
+    /// The marks of AAL0 cells that [`Builder::notification`] is about. Without: none, and
     /// each cell is told as a PDU. With [`Marks::Mssar`] the first and last cells of blocks are
     /// told, and those between wait for them.
     pub fn marks(mut self, marks: Marks) -> Self {

@@ -40,9 +40,6 @@ pub enum Error {
     /// The contract is none.
     #[error("no contract: {0}")]
     Contract(String),
-    /// The interface's name makes no address.
-    #[error("no interface: {0}")]
-    Interface(String),
     /// The kernel said no.
     #[error(transparent)]
     Kernel(#[from] io::Error),

@@ -65,7 +65,7 @@ impl Exchanger {
             keep_ns: 60_000_000_000,
             calls_max: 1_024,
             exchanges_max: 1_024,
-            octets_max: 64 * MESSAGE_MAX,
+            octets_max: 16 * MESSAGE_MAX,
             peers_max: 64,
         };
         Ok(Self {

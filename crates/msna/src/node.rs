@@ -102,7 +102,7 @@ impl NodeConfig {
     }
 }
 
-/// What a connection tells, and the cells that it has room for.
+/// The events of a connection, and the cells that it has room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     notification: Notification,

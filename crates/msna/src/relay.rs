@@ -10,7 +10,7 @@ use crate::cells::{Cells, SDU_LEN};
 use crate::node::Shape;
 use crate::{Access, Error, NodeConfig, now};
 
-/// What a relay hands on at a time.
+/// The part that a relay hands on at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A cell as it comes: a block is late by one.
@@ -55,7 +55,7 @@ pub struct RelayCounts {
 const HOSTS_MAX: usize = 256;
 /// A call that has no answer by then has none.
 const ANSWER_NS: u64 = 5_000_000_000;
-/// What is handed on of one circuit before others are looked at.
+/// Cells or blocks of one circuit that are handed on before others are looked at.
 const IN_A_ROW: usize = 512;
 
 #[derive(Debug)]

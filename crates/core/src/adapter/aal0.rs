@@ -8,7 +8,7 @@ use super::{Board, Notification, Planted, Region, Work};
 use crate::aal::{Memory, aal0};
 use crate::wire::{Header, Mssar, PAYLOAD_LEN};
 
-/// What marks the cells of an AAL0 VC that [`Notification`] is about.
+/// Marks of the cells of an AAL0 VC that [`Notification`] is about.
 ///
 /// The adapter tells of blocks, and puts none together. Cells at which nobody is told wait in the
 /// receive queue, as in the interface of the Cambridge Backbone Ring (Greaves, Zielinski 1991,

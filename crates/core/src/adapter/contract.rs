@@ -26,7 +26,7 @@ pub struct Assumptions {
     pub interleaving: Interleaving,
     /// When the client is told of received cells.
     pub notification: Notification,
-    /// What marks the cells of AAL0 that this is about.
+    /// The marks of AAL0 cells that this is about.
     pub marks: Marks,
     /// SDUs of the largest size that may wait to be sent; none: as many as the credit of an
     /// interval has, or as leave while the client is late.

@@ -174,7 +174,7 @@ pub struct Open {
     /// When events tell of received cells; none: at the last cell of each PDU.
     #[serde(default)]
     pub notification: Option<Notification>,
-    /// What marks the cells of AAL0 that notification is about.
+    /// The marks of AAL0 cells that notification is about.
     #[serde(default)]
     pub marks: Marks,
     /// SDUs of the largest size that may wait to be sent; none: as many as its credit interval has,
@@ -316,7 +316,7 @@ pub struct Opened {
     pub attachment_generation: u32,
     /// When events tell of received cells; none: at the last cell of each PDU.
     pub notification: Option<Notification>,
-    /// What marks the cells of AAL0 that notification is about.
+    /// The marks of AAL0 cells that notification is about.
     pub marks: Marks,
     /// Whether a PDU that has left interrupts.
     pub completions: bool,

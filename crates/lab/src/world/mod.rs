@@ -21,6 +21,7 @@ mod content;
 mod draw;
 mod endpoint;
 mod fault;
+mod fnv;
 mod host;
 mod incident;
 mod kills;

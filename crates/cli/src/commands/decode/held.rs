@@ -28,7 +28,7 @@ impl<K, P> Default for Held<K, P> {
     }
 }
 
-/// What takes so many octets of memory.
+/// Its octets of memory.
 pub(super) trait Occupies {
     fn octets(&self) -> usize;
 }

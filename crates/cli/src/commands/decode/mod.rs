@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// A UDP port that carries MPLS, either way, beside 6635
     #[arg(long, value_name = "PORT")]
     udp_port: Vec<u16>,
-    /// What a VC carries, or all that are not named: aal0, aal1, aal2, aal34, aal5 or mssar
+    /// The AAL of a VC, or of all that are not named: aal0, aal1, aal2, aal34, aal5 or mssar
     /// [default: aal5]
     #[arg(long, value_name = "[VPI.VCI=]AAL")]
     aal: Vec<AalChoice>,

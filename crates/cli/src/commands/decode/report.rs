@@ -21,7 +21,7 @@ pub(super) struct Report {
     form: HeaderForm,
     pub(super) labels: Labels,
     aals: BTreeMap<VpiVci, AalWord>,
-    /// What VCs carry that are not named.
+    /// The AAL of VCs that are not named.
     aal: AalWord,
     pub(super) assembly: Assembly,
     messages: Messages,

@@ -54,7 +54,7 @@ impl fmt::Display for NotifyWord {
     }
 }
 
-/// What marks the cells that are told of, as `mssar`.
+/// The marks of cells that are told of, as `mssar`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarksWord(pub(super) Marks);
 

@@ -1,4 +1,4 @@
-//! What a run of rings brought, as people read it.
+//! The outcome of a run of rings, as people read it.
 
 use cellgate_lab::world::{Outcome, Percentiles};
 use cellgate_report::output::table;

@@ -26,6 +26,7 @@ pub(super) mod scenario;
 pub use outcome::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome};
 pub(super) use run::Counts;
 
+use super::fnv::{START, fnv1a};
 use super::scenario::Scenario;
 use super::{Failure, Options, Outcome, checked};
 
@@ -38,9 +39,6 @@ pub(super) fn play(scenario: &Scenario, options: Options) -> Result<(Outcome, Co
     Ok((run.outcome(), run.counts()))
 }
 
-/// FNV-1a of some octets.
 fn digest(octets: &[u8]) -> u64 {
-    let start = 0xcbf2_9ce4_8422_2325;
-    let step = |hash: u64, octet: &u8| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3);
-    octets.iter().fold(start, step)
+    fnv1a(START, octets)
 }

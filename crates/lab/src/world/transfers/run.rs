@@ -21,6 +21,7 @@ use super::oracle::former;
 use super::place::{Desk, Place, SharedLog};
 use super::scenario::{Death, DeathAt, DeathSpec, ExistingSpec, RepeatSpec, TransferSpec};
 use super::terminal::{Over, Terminal, Told};
+use crate::world::fnv::fnv1a;
 use crate::world::{Ps, Violation};
 
 /// A terminal looks so often if nothing happens.
@@ -293,9 +294,9 @@ impl<'a> Run<'a> {
             match given {
                 Heard::There { entry, digest } => {
                     self.told.insert(entry.path.clone(), None);
-                    self.counts.hash = hash(self.counts.hash, &entry.path);
+                    self.counts.hash = fnv1a(self.counts.hash, &entry.path);
                     if let Some(digest) = digest {
-                        self.counts.hash = hash(self.counts.hash, &digest);
+                        self.counts.hash = fnv1a(self.counts.hash, &digest);
                     }
                 }
                 Heard::Failed { path, reason } | Heard::Skipped { path, reason } => {
@@ -525,10 +526,4 @@ impl<'a> Run<'a> {
         let next = next.map_or(look, |next| next.min(look));
         self.now = next.max(self.now.plus_ns(step_ns.min(LOOK_NS)));
     }
-}
-
-fn hash(hash: u64, octets: &[u8]) -> u64 {
-    octets.iter().fold(hash, |hash, octet| {
-        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

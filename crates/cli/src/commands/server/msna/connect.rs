@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// The traffic contract, without AAL
     #[arg(long, value_name = "TEXT", default_value = "ubr")]
     contract: String,
-    /// How long answers may come behind the end of the input
+    /// Time for answers behind the end of the input
     #[arg(short = 'W', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     wait: Duration,
 }
@@ -28,7 +28,7 @@ pub(super) struct Args {
 /// Octets of a block.
 const BLOCK: usize = 8_160;
 
-/// Whatever the node has to do is done so often.
+/// A node looks at its times so often.
 const TURN: Duration = Duration::from_millis(100);
 
 pub(super) fn run(server: &Server, args: &Args) -> anyhow::Result<Exit> {

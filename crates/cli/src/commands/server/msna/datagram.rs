@@ -14,7 +14,7 @@ pub(super) struct Args {
     place: Place,
     /// HOST:SAP
     to: Address,
-    /// What is sent
+    /// Its octets
     text: String,
     /// Print the answer that comes within so long
     #[arg(short = 'W', value_name = "SECONDS", value_parser = seconds)]

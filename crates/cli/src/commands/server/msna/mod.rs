@@ -51,7 +51,7 @@ struct Place {
     /// packets the address from which the other is reached]
     #[arg(long, value_name = "A.B.C.D")]
     host: Option<Ipv4Addr>,
-    /// How blocks go: in cells that this host fills, as AAL5 PDUs, as UDP datagrams
+    /// The way of blocks: in cells that this host fills, as AAL5 PDUs, as UDP datagrams
     #[arg(long, default_value = "cells")]
     access: Way,
 }
@@ -104,7 +104,7 @@ fn source_for(to: Address) -> std::io::Result<Ipv4Addr> {
     }
 }
 
-/// What the daemon says is told as what any command hears of it.
+/// An error of the daemon's is told as any command tells it.
 fn told(error: Error) -> anyhow::Error {
     match error {
         Error::Atm(error) => error.into(),

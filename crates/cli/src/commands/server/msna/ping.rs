@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// From one block to the next [default: 0]
     #[arg(short, value_name = "SECONDS", value_parser = seconds)]
     interval: Option<Duration>,
-    /// How long a block may take
+    /// Time for a block to come back
     #[arg(short = 'W', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     wait: Duration,
     /// The traffic contract, without AAL

@@ -194,19 +194,19 @@ impl<B: Bugs> Exchanges<B> {
             };
             let is_full = session.exchanges.len() >= config.exchanges_max
                 || session.octets + length > octets_max;
-            let (reason, discard) = match () {
-                () if length > config.message_max => (Refusal::TooLong, RexDiscard::TooLong),
-                () if is_full => (Refusal::Busy, RexDiscard::Busy),
-                () => {
-                    let serving = Serving {
-                        state: State::Collects(Receiving::new(fragment.cut)),
-                        heard: now,
-                        is_ready: false,
-                    };
-                    session.exchanges.insert(number, serving);
-                    session.octets += length;
-                    return self.handle_fragment(now, out, route, fragment, has_reply);
-                }
+            let (reason, discard) = if length > config.message_max {
+                (Refusal::TooLong, RexDiscard::TooLong)
+            } else if is_full {
+                (Refusal::Busy, RexDiscard::Busy)
+            } else {
+                let serving = Serving {
+                    state: State::Collects(Receiving::new(fragment.cut)),
+                    heard: now,
+                    is_ready: false,
+                };
+                session.exchanges.insert(number, serving);
+                session.octets += length;
+                return self.handle_fragment(now, out, route, fragment, has_reply);
             };
             // A late copy must not be executed behind that.
             if !bugs.planted(Planted::RefusedExecuted) {

@@ -1,24 +1,19 @@
 //! A relay between two lines: `a` and `b` are joined, and `c` and `d`.
-#![cfg(not(any(miri, loom)))]
-
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use cellgate::{InterfaceSpec, Link};
-use cellgate_msna::{
-    Access, Address, By, Call, Error, Event, Node, NodeConfig, Refusal, Relay, Sap,
-};
-use common::{Daemon, PATIENCE};
+use cellgate_msna::{Access, Address, By, Call, Error, Node, NodeConfig, Refusal, Relay, Sap};
+
+use crate::common::{Daemon, PATIENCE};
+use crate::echo::{self, ECHO, Thread, octets};
 
 const CALLER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CALLED: Address = Address {
     host: Ipv4Addr::new(10, 0, 0, 2),
-    sap: Sap(7),
+    sap: ECHO,
 };
 
 fn config(daemon: &Daemon, host: Ipv4Addr, itf: &str) -> NodeConfig {
@@ -42,60 +37,29 @@ fn relayed(by: By, client: impl FnOnce(&Daemon, &mut Node)) {
         };
         daemon.admin().add_interface(spec).unwrap();
     }
-    let stop = Arc::<AtomicBool>::default();
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        let (daemon, stopped, also_ready) = (&daemon, &stop, ready.clone());
-        scope.spawn(move || {
-            let lines = ["b", "c"].map(|itf| config(daemon, Ipv4Addr::UNSPECIFIED, itf));
-            let mut relay = Relay::open(lines, by).unwrap();
-            ready.send(()).unwrap();
-            while !stopped.load(Ordering::Relaxed) {
-                if !relay.turn().unwrap() {
-                    std::thread::yield_now();
-                }
+    let lines = ["b", "c"].map(|itf| config(&daemon, Ipv4Addr::UNSPECIFIED, itf));
+    let circuits = Arc::<AtomicUsize>::default();
+    let told = Arc::clone(&circuits);
+    let relay = Thread::start(
+        move || Relay::open(lines, by).unwrap(),
+        move |relay| {
+            if !relay.turn().unwrap() {
+                std::thread::yield_now();
             }
-            // All that was opened has gone.
-            let deadline = Instant::now() + PATIENCE;
-            while relay.circuits() > 0 {
-                relay.turn().unwrap();
-                assert!(Instant::now() < deadline, "{:?}", relay.counts());
-            }
-        });
-        scope.spawn(move || {
-            let mut node = Node::open(config(daemon, CALLED.host, "d")).unwrap();
-            node.serve(CALLED.sap);
-            also_ready.send(()).unwrap();
-            let (mut liaisons, mut block) = (Vec::new(), Vec::new());
-            while !stopped.load(Ordering::Relaxed) {
-                let wait = Duration::from_micros(100);
-                match node.next_event(Some(wait)).unwrap() {
-                    Some(Event::Connected { liaison, .. }) => liaisons.push(liaison),
-                    Some(Event::Released { circuit }) => {
-                        liaisons.retain(|liaison| liaison.circuit() != circuit);
-                    }
-                    _ => {}
-                }
-                for liaison in &mut liaisons {
-                    while liaison.try_recv(&mut block).unwrap() {
-                        liaison.send(&block).unwrap();
-                    }
-                }
-            }
-        });
-        is_ready.recv().unwrap();
-        is_ready.recv().unwrap();
-        let mut node = Node::open(config(daemon, CALLER, "a")).unwrap();
-        client(daemon, &mut node);
-        drop(node);
-        stop.store(true, Ordering::Relaxed);
-    });
-}
-
-fn octets(len: usize, from: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| (at * 13 + at / 255 + from) as u8)
-        .collect()
+            told.store(relay.circuits(), Ordering::Relaxed);
+        },
+    );
+    let echo = echo::echo(config(&daemon, CALLED.host, "d"));
+    let mut node = Node::open(config(&daemon, CALLER, "a")).unwrap();
+    client(&daemon, &mut node);
+    drop(node);
+    // All that was opened has gone.
+    let deadline = Instant::now() + PATIENCE;
+    while circuits.load(Ordering::Relaxed) > 0 {
+        assert!(Instant::now() < deadline, "circuits stay");
+        std::thread::yield_now();
+    }
+    drop((relay, echo));
 }
 
 #[test]

@@ -1,19 +1,15 @@
-//! Calls and replies over a real daemon.
-#![cfg(not(any(miri, loom)))]
-
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
+//! Calls and their replies.
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cellgate::LineSpec;
 use cellgate_msna::rex::{Event, Failure, MESSAGE_MAX, Outcome};
 use cellgate_msna::{Access, Address, Call, Error, Exchanger, Node, NodeConfig, Sap};
-use common::{Daemon, PATIENCE};
+
+use crate::common::{Daemon, PATIENCE};
+use crate::echo::{Thread, octets};
 
 const SERVER: Address = Address {
     host: Ipv4Addr::new(10, 0, 0, 2),
@@ -29,67 +25,35 @@ fn caller(daemon: &Daemon, access: Access) -> Exchanger {
     exchanger(NodeConfig::new(host, access).on("a").at(daemon.path()))
 }
 
-/// A server that replies with what it was called with, but for its first octet, which counts.
-struct Server {
-    executed: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Server {
-    fn start(daemon: &Daemon, access: Access, silent: bool) -> Self {
-        let (executed, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let (counted, stopped) = (Arc::clone(&executed), Arc::clone(&stop));
-        let config = NodeConfig::new(SERVER.host, access)
-            .on("b")
-            .at(daemon.path());
-        let thread = std::thread::spawn(move || {
-            let mut server = exchanger(config);
-            server.serve(SERVER.sap);
-            ready.send(()).unwrap();
-            while !stopped.load(Ordering::Relaxed) {
-                let event = server.next_event(Some(Duration::from_millis(20))).unwrap();
-                if let Some(Event::Called { exchange, octets }) = event {
-                    counted.fetch_add(1, Ordering::Relaxed);
-                    if !silent {
-                        server.reply(exchange, octets).unwrap();
-                    }
-                }
+/// A server that replies with what it was called with, or never; the calls that it has executed.
+fn server(daemon: &Daemon, access: Access, is_silent: bool) -> (Thread, Arc<AtomicU64>) {
+    let executed = Arc::<AtomicU64>::default();
+    let counted = Arc::clone(&executed);
+    let config = NodeConfig::new(SERVER.host, access)
+        .on("b")
+        .at(daemon.path());
+    let begin = || {
+        let mut server = exchanger(config);
+        server.serve(SERVER.sap);
+        server
+    };
+    let thread = Thread::start(begin, move |server| {
+        let event = server.next_event(Some(Duration::from_millis(20))).unwrap();
+        if let Some(Event::Called { exchange, octets }) = event {
+            counted.fetch_add(1, Ordering::Relaxed);
+            if !is_silent {
+                server.reply(exchange, octets).unwrap();
             }
-        });
-        is_ready.recv().unwrap();
-        Self {
-            executed,
-            stop,
-            thread: Some(thread),
         }
-    }
-
-    fn executed(&self) -> u64 {
-        self.executed.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().unwrap().join();
-        assert!(std::thread::panicking() || ended.is_ok());
-    }
-}
-
-fn octets(len: usize, from: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| (at * 11 + at / 253 + from) as u8)
-        .collect()
+    });
+    (thread, executed)
 }
 
 #[test]
 fn each_call_has_its_reply_up_to_the_longest() {
     let daemon = Daemon::start();
     for access in [Access::Cells, Access::Aal5] {
-        let server = Server::start(&daemon, access, false);
+        let (_server, executed) = server(&daemon, access, false);
         let mut caller = caller(&daemon, access);
         for (n, len) in [0, 1, 11_000, 11_730, 100_000, MESSAGE_MAX]
             .into_iter()
@@ -99,7 +63,7 @@ fn each_call_has_its_reply_up_to_the_longest() {
             let outcome = caller.ask(SERVER, sent.clone()).unwrap();
             assert!(outcome == Outcome::Reply(sent), "{access:?}: {len} octets");
         }
-        assert_eq!(server.executed(), 6);
+        assert_eq!(executed.load(Ordering::Relaxed), 6);
         let long = caller.call(SERVER, vec![0; MESSAGE_MAX + 1]);
         assert!(matches!(long, Err(Error::Call(_))), "{long:?}");
         // Calls at once, each with a reply of its own.
@@ -128,7 +92,7 @@ fn each_call_has_its_reply_up_to_the_longest() {
 #[test]
 fn over_a_bad_line_each_call_is_executed_once() {
     let daemon = Daemon::start();
-    let server = Server::start(&daemon, Access::Cells, false);
+    let (_server, executed) = server(&daemon, Access::Cells, false);
     let mut caller = caller(&daemon, Access::Cells);
     caller.ask(SERVER, Vec::new()).unwrap();
     let mut admin = daemon.admin();
@@ -146,23 +110,23 @@ fn over_a_bad_line_each_call_is_executed_once() {
         let outcome = caller.ask(SERVER, sent.clone()).unwrap();
         assert!(outcome == Outcome::Reply(sent), "call {n}");
     }
-    assert_eq!(server.executed(), 41);
+    assert_eq!(executed.load(Ordering::Relaxed), 41);
 }
 
 #[test]
 fn a_server_that_dies_fails_the_call_and_its_successor_serves_the_next() {
     let daemon = Daemon::start();
     let mut caller = caller(&daemon, Access::Cells);
-    let server = Server::start(&daemon, Access::Cells, true);
+    let (dies, executed) = server(&daemon, Access::Cells, true);
     let call = caller.call(SERVER, vec![7]).unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while server.executed() == 0 {
+    while executed.load(Ordering::Relaxed) == 0 {
         let event = caller.next_event(Some(Duration::from_millis(5))).unwrap();
         assert!(event.is_none() && Instant::now() < deadline, "{event:?}");
     }
     // Between executing and replying.
-    drop(server);
-    let successor = Server::start(&daemon, Access::Cells, false);
+    drop(dies);
+    let (_successor, after) = server(&daemon, Access::Cells, false);
     let event = caller.next_event(Some(PATIENCE)).unwrap();
     let Some(Event::Ended {
         call: ended,
@@ -176,18 +140,17 @@ fn a_server_that_dies_fails_the_call_and_its_successor_serves_the_next() {
     assert!(lost.map(Outcome::Failed).contains(&outcome), "{outcome:?}");
     let outcome = caller.ask(SERVER, vec![8]).unwrap();
     assert_eq!(outcome, Outcome::Reply(vec![8]));
-    assert_eq!(successor.executed(), 1);
+    assert_eq!(after.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn a_call_that_is_cancelled_ends_so() {
     let daemon = Daemon::start();
-    let server = Server::start(&daemon, Access::Aal5, true);
+    let _server = server(&daemon, Access::Aal5, true);
     let mut caller = caller(&daemon, Access::Aal5);
     let call = caller.call(SERVER, vec![1]).unwrap();
     caller.cancel(call);
     let event = caller.next_event(Some(PATIENCE)).unwrap();
     let outcome = Outcome::Failed(Failure::Cancelled);
     assert_eq!(event, Some(Event::Ended { call, outcome }));
-    drop(server);
 }

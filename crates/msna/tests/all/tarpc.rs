@@ -1,25 +1,21 @@
 //! tarpc over REX: requests in flight at once, cancelled, and past their deadline.
-#![cfg(not(any(miri, loom)))]
-
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use ::tarpc::client::{Config, RpcError};
+use ::tarpc::context::{self, Context};
+use ::tarpc::server::{BaseChannel, Channel};
 use cellgate_msna::rpc::{CallerTransport, ServerTransport};
 use cellgate_msna::{Access, Address, Call, Exchanger, Node, NodeConfig, Sap};
-use common::{Daemon, PATIENCE};
 use futures::StreamExt;
 use futures::future::join_all;
-use tarpc::client::{Config, RpcError};
-use tarpc::context::{self, Context};
-use tarpc::server::{BaseChannel, Channel};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_local};
+
+use crate::common::{Daemon, PATIENCE};
 
 const SERVER: Address = Address {
     host: Ipv4Addr::new(10, 0, 0, 2),
@@ -171,6 +167,6 @@ fn the_example_greets() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(output.stdout, b"good morning, Cambridge\n");
-    let example = include_str!("../examples/rpc.rs");
+    let example = include_str!("../../examples/rpc.rs");
     assert!(example.lines().count() < 60);
 }

@@ -1,100 +1,34 @@
-//! Nodes over a real daemon: interfaces `a` and `b` are each the other's peer.
-#![cfg(not(any(miri, loom)))]
-
-#[path = "../../client/tests/common/mod.rs"]
-mod common;
-
+//! Nodes, and liaisons between two.
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cellgate::{LineSpec, Marks};
-use cellgate_msna::{
-    Access, Address, Call, Error, Event, Liaison, Node, NodeConfig, Notify, Refusal, Sap,
-};
-use common::{Daemon, PATIENCE};
+use cellgate_msna::{Access, Address, Call, Error, Event, Node, NodeConfig, Notify, Refusal, Sap};
+
+use crate::common::{Daemon, PATIENCE};
+use crate::echo::{self, ECHO, octets};
 
 const CALLER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const CALLED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
-const ECHO: Sap = Sap(7);
 
 fn echo_of(host: Ipv4Addr) -> Address {
     Address { host, sap: ECHO }
 }
 
-fn node(daemon: &Daemon, host: Ipv4Addr, access: Access) -> Node {
+fn config(daemon: &Daemon, host: Ipv4Addr, access: Access) -> NodeConfig {
     let itf = if host == CALLER { "a" } else { "b" };
-    let config = NodeConfig::new(host, access).on(itf).at(daemon.path());
-    Node::open(config).unwrap()
+    NodeConfig::new(host, access).on(itf).at(daemon.path())
 }
 
-/// A node on `b` that sends all blocks back, until it is dropped.
-struct Echo {
-    stop: Arc<AtomicBool>,
-    /// Sleeps of its readers, for each block they received.
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Echo {
-    fn start(daemon: &Daemon, access: Access) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let stopped = Arc::clone(&stop);
-        let config = NodeConfig::new(CALLED, access).on("b").at(daemon.path());
-        let thread = std::thread::spawn(move || {
-            let mut node = Node::open(config).unwrap();
-            node.serve(ECHO);
-            ready.send(()).unwrap();
-            let mut liaisons: Vec<Liaison> = Vec::new();
-            let mut block = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                let wait = Duration::from_micros(200);
-                match node.next_event(Some(wait)).unwrap() {
-                    Some(Event::Connected { liaison, .. }) => liaisons.push(liaison),
-                    Some(Event::Released { circuit }) => {
-                        liaisons.retain(|liaison| liaison.circuit() != circuit);
-                    }
-                    Some(Event::Restarted { host }) => {
-                        liaisons.retain(|liaison| liaison.peer() != host);
-                    }
-                    _ => {}
-                }
-                for liaison in &mut liaisons {
-                    while liaison.try_recv(&mut block).unwrap() {
-                        liaison.send(&block).unwrap();
-                    }
-                }
-            }
-        });
-        is_ready.recv().unwrap();
-        Self {
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().unwrap().join();
-        assert!(std::thread::panicking() || ended.is_ok());
-    }
-}
-
-fn octets(len: usize, from: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| (at * 7 + at / 251 + from) as u8)
-        .collect()
+fn node(daemon: &Daemon, host: Ipv4Addr, access: Access) -> Node {
+    Node::open(config(daemon, host, access)).unwrap()
 }
 
 #[test]
 fn blocks_of_all_lengths_cross_by_every_access() {
     let daemon = Daemon::start();
     for access in [Access::Cells, Access::Aal5, Access::Packets] {
-        let echo = Echo::start(&daemon, access);
+        let echo = echo::echo(config(&daemon, CALLED, access));
         let mut node = node(&daemon, CALLER, access);
         let mut liaison = node.connect(echo_of(CALLED), &Call::default()).unwrap();
         let mut block = Vec::new();
@@ -140,7 +74,7 @@ fn blocks_of_all_lengths_cross_by_every_access() {
 #[test]
 fn as_many_blocks_are_lost_as_the_line_loses_cells() {
     let daemon = Daemon::start();
-    let echo = Echo::start(&daemon, Access::Cells);
+    let echo = echo::echo(config(&daemon, CALLED, Access::Cells));
     let mut node = node(&daemon, CALLER, Access::Cells);
     let mut liaison = node.connect(echo_of(CALLED), &Call::default()).unwrap();
     let lossy = LineSpec {
@@ -200,7 +134,7 @@ fn as_many_blocks_are_lost_as_the_line_loses_cells() {
 #[test]
 fn a_call_is_refused_with_an_offer_that_is_admitted() {
     let daemon = Daemon::start();
-    let echo = Echo::start(&daemon, Access::Cells);
+    let echo = echo::echo(config(&daemon, CALLED, Access::Cells));
     let mut node = node(&daemon, CALLER, Access::Cells);
     let call = |contract: &str| Call {
         contract: contract.to_owned(),
@@ -262,7 +196,7 @@ fn nobody_answers_for_a_host_that_is_not_there() {
 #[test]
 fn liaisons_come_and_go_and_leave_no_connection() {
     let daemon = Daemon::start();
-    let echo = Echo::start(&daemon, Access::Cells);
+    let echo = echo::echo(config(&daemon, CALLED, Access::Cells));
     let mut node = node(&daemon, CALLER, Access::Cells);
     let mut circuits = Vec::new();
     let mut block = Vec::new();
@@ -319,9 +253,7 @@ fn sleeps(daemon: &Daemon, notify: Notify, dally: Duration) -> f64 {
     const CELLS: usize = 6;
     let mut called = node(daemon, CALLED, Access::Cells);
     called.serve(ECHO);
-    let config = NodeConfig::new(CALLER, Access::Cells)
-        .on("a")
-        .at(daemon.path());
+    let config = config(daemon, CALLER, Access::Cells);
     let sender = std::thread::spawn(move || {
         let mut node = Node::open(config).unwrap();
         let call = Call {
@@ -423,9 +355,7 @@ fn whatever_comes_on_circuit_32_a_node_serves_on() {
     let event = called.next_event(Some(Duration::from_millis(20))).unwrap();
     assert!(event.is_none(), "{event:?}");
     assert!(called.counts().no_message > 1_000, "{:?}", called.counts());
-    let config = NodeConfig::new(CALLER, Access::Cells)
-        .on("a")
-        .at(daemon.path());
+    let config = config(&daemon, CALLER, Access::Cells);
     let caller = std::thread::spawn(move || {
         let mut node = Node::open(config).unwrap();
         node.connect(echo_of(CALLED), &Call::default())
