@@ -39,6 +39,7 @@
 mod call;
 mod cells;
 mod circuits;
+mod config;
 mod error;
 mod exchanger;
 mod liaison;
@@ -49,10 +50,11 @@ mod relay;
 pub mod rpc;
 
 pub use call::{Access, Call};
+pub use config::NodeConfig;
 pub use error::Error;
 pub use exchanger::Exchanger;
 pub use liaison::{Liaison, LiaisonCounters};
-pub use node::{Event, Node, NodeConfig, PORT};
+pub use node::{Event, Node, PORT};
 pub use relay::{By, Relay, RelayCounts};
 
 pub use cellgate_core::upper::msna::rex;

@@ -7,7 +7,7 @@ use cellgate_core::upper::msna::{Body, Connect, Message, Refusal, SIGNALLING_VCI
 
 use crate::call::mirrored;
 use crate::cells::{Cells, SDU_LEN};
-use crate::node::Shape;
+use crate::config::Shape;
 use crate::{Access, Error, NodeConfig, now};
 
 /// The part that a relay hands on at a time.

@@ -1,27 +1,14 @@
 //! `cellgate decode` and `replay` on what people's captures have: marks of the capturing card,
 //! snapped records, control channels, packets of AAL2, numbers, ports. Each file is made here.
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
-
 use cellgate_core::wire::{Aal1Header, CpsPacketHeader, StartField};
 use serde_json::{Value, json};
 
-fn cellgate(args: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cellgate"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("cellgate");
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
-}
+use crate::fed::fed;
 
 /// What each line says behind the time and the direction.
 fn decode(args: &[&str], input: &[u8]) -> Vec<String> {
-    let output = cellgate(&[&["decode", "-"], args].concat(), input);
+    let output = fed(&[&["decode", "-"], args].concat(), input);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let words = |line: &str| {
@@ -34,7 +21,7 @@ fn decode(args: &[&str], input: &[u8]) -> Vec<String> {
 }
 
 fn objects(args: &[&str], input: &[u8]) -> Vec<Value> {
-    let output = cellgate(&[&["decode", "-", "--json"], args].concat(), input);
+    let output = fed(&[&["decode", "-", "--json"], args].concat(), input);
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines();
     lines
@@ -43,7 +30,7 @@ fn objects(args: &[&str], input: &[u8]) -> Vec<Value> {
 }
 
 fn replay(args: &[&str], input: &[u8]) -> Value {
-    let output = cellgate(&[&["replay", "-", "--json"], args].concat(), input);
+    let output = fed(&[&["replay", "-", "--json"], args].concat(), input);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -474,21 +461,21 @@ fn a_replay_tolerates_what_a_daemon_does_unless_it_is_told_otherwise() {
     assert_eq!(of(&["--cdvt", "0ns"]).0, 400);
     let (strict, ..) = of(&["--cdvt", "0ns", "--clump", "1"]);
     assert!(strict < 400, "{strict}");
-    let output = cellgate(&[&["replay", "-"], &contract[..]].concat(), &file);
+    let output = fed(&[&["replay", "-"], &contract[..]].concat(), &file);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.contains("policed with a CDVT of 1000000 ns and clumps of 29 cells\n"),
         "{text}"
     );
     let own = ["--contract", "cbr,aal0:pcr=20833,cdvt=2us", "--clump", "1"];
-    let output = cellgate(&[&["replay", "-"], &own[..]].concat(), &file);
+    let output = fed(&[&["replay", "-"], &own[..]].concat(), &file);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.contains("1 cells; 0.100: 2000 ns by its contract\n"),
         "{text}"
     );
     for bad in [["--cdvt", "1"], ["--cdvt", "1ms,pcr=9"], ["--clump", "0"]] {
-        let output = cellgate(&[&["replay", "-"], &bad[..]].concat(), &file);
+        let output = fed(&[&["replay", "-"], &bad[..]].concat(), &file);
         assert_eq!(output.status.code(), Some(2), "{bad:?}");
     }
 }
@@ -504,7 +491,7 @@ fn a_damaged_record_is_told_and_costs_itself_alone() {
     let mut file = records.map(|cell| erf(3, 4, 0, &cell, 52)).concat();
     for wrong in [0, 3, 400, 0xffff_u16] {
         file[68 + 10..68 + 12].copy_from_slice(&wrong.to_be_bytes());
-        let output = cellgate(&["decode", "-"], &file);
+        let output = fed(&["decode", "-"], &file);
         assert_eq!(output.status.code(), Some(1));
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(text.matches("crc-32 ok").count(), 3, "{wrong}: {text}");

@@ -1,10 +1,11 @@
 //! `cellgate decode` as a user meets it: exact output, JSON, broken files, exit codes.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+use crate::fed::fed;
 
 const CELLS: &str = "\
 \x20    seconds    vpi.vci   kind     len what
@@ -96,17 +97,7 @@ fn decode_file(name: &str, args: &[&str]) -> Output {
 
 /// Decodes `octets` from standard input.
 fn decode_octets(octets: &[u8], args: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cellgate"))
-        .args(["decode", "-"])
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("cellgate");
-    // One that refuses the file does not read all of it.
-    let _ = child.stdin.take().unwrap().write_all(octets);
-    child.wait_with_output().unwrap()
+    fed(&[&["decode", "-"], args].concat(), octets)
 }
 
 fn text(octets: &[u8]) -> &str {

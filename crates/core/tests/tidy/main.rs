@@ -113,6 +113,18 @@ fn the_core_has_no_io_no_clock_no_threads_no_hash_order_and_no_floats() {
 }
 
 #[test]
+fn what_lives_in_other_processes_starts_no_thread() {
+    let shipped = |text: &str| text.split("#[cfg(test)]").next().map(split);
+    for path in ["crates/client/src", "crates/msna/src"] {
+        check(&rust_files(path), |path, _| {
+            shipped(&read(path)).map_or(Vec::new(), |source| threads(&source))
+        });
+    }
+    assert_complains(threads(&split("std::thread::spawn(|| {});")), 1);
+    assert_complains(threads(&split("/// One thread uses it at a time.")), 0);
+}
+
+#[test]
 fn unsafe_stands_only_where_it_has_a_home() {
     check(&rust_files("crates"), |path, source| {
         if UNSAFE_HOMES
@@ -196,6 +208,7 @@ fn crates_depend_only_on_what_their_place_allows() {
     assert_complains(misplaced_dependencies("crates/host/Cargo.toml", host), 1);
     assert_complains(misplaced_dependencies("crates/cli/Cargo.toml", host), 0);
     assert_complains(misplaced_dependencies("crates/report/Cargo.toml", host), 1);
+    assert_complains(misplaced_dependencies("crates/msna/Cargo.toml", host), 1);
     let instruments = "[dependencies]\ncellgate-instruments.workspace = true";
     for (path, complaints) in [("crates/cli/Cargo.toml", 0), ("crates/host/Cargo.toml", 1)] {
         assert_complains(misplaced_dependencies(path, instruments), complaints);

@@ -3,12 +3,13 @@
 mod captures;
 mod tshark;
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use captures::{BAD, Bad, MAX_BLOCK, Net, VCI, bad, blocks, file, interleaved, messages, packets};
 use cellgate_core::upper::msna::SIGNALLING_VCI;
 use serde_json::Value;
+
+use crate::fed::fed;
 
 /// A block of 70 octets, cut by hand.
 const VECTOR: &str = "\
@@ -21,16 +22,7 @@ const VECTOR: &str = "\
 ";
 
 fn decode(octets: &[u8], args: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cellgate"))
-        .args(["decode", "-"])
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("cellgate");
-    let _ = child.stdin.take().unwrap().write_all(octets);
-    child.wait_with_output().unwrap()
+    fed(&[&["decode", "-"], args].concat(), octets)
 }
 
 fn text(output: &Output) -> &str {
