@@ -215,8 +215,8 @@ impl Node {
         }
     }
 
-    /// For a caller that waits elsewhere: as [`Connection::arm`] for messages. A node has times to
-    /// keep, too: look at [`Node::next_event`] a few times a second at least.
+    /// For a caller that waits elsewhere: as [`cellgate::Connection::arm`] for messages. A node has
+    /// times to keep, too: look at [`Node::next_event`] a few times a second at least.
     ///
     /// # Errors
     /// As [`Node::next_event`].
