@@ -42,6 +42,11 @@ impl NodeConfig {
         self
     }
 
+    /// The host's number.
+    pub const fn host(&self) -> Ipv4Addr {
+        self.host
+    }
+
     /// The way of blocks on a circuit.
     pub(crate) fn open(
         &self,

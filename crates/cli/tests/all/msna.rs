@@ -127,3 +127,65 @@ fn a_relay_joins_two_lines() {
     }
     daemon.fails(2, &["msna", "relay", "--itf", "b"]);
 }
+
+/// Calls over MSNA, and over TCP beside it.
+#[cfg(feature = "rpc")]
+#[test]
+fn calls_are_answered_over_msna_and_tcp() {
+    let daemon = Daemon::start_beside(JOINED);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let tcp = format!("127.0.0.1:{port}");
+    let rpc = ["msna", "rpc"];
+    let over = [
+        ("msna", "10.0.0.2:20", ["--itf", "b"], ["--itf", "a"]),
+        ("tcp", tcp.as_str(), ["--itf", "b"], ["--itf", "a"]),
+    ];
+    for (over, to, served, called) in over {
+        let way = ["--over", over];
+        let serve = [&rpc[..], &["serve", to], &way, &served].concat();
+        let server = daemon.begin(&serve, "serving calls");
+        for (kind, size) in [("echo", "0"), ("echo", "8000"), ("sink", "100000")] {
+            let ask = [kind, to, "-c", "5", "-s", size, "-J"];
+            let told = json(&daemon.ok(&[&rpc[..], &ask, &way, &called].concat()));
+            assert_eq!([&told["calls"], &told["replied"]], [5, 5], "{told}");
+            assert_eq!(told["over"], over, "{told}");
+            assert!(told["min_ns"].as_u64() <= told["p99_ns"].as_u64(), "{told}");
+        }
+        let text = daemon.ok(&[&rpc[..], &["echo", to], &way, &called].concat());
+        assert!(text.contains("10 replied, 0 failed"), "{text}");
+        server.interrupt();
+    }
+    let gone = daemon.fails(1, &["msna", "rpc", "echo", &tcp, "--over", "tcp"]);
+    assert!(gone.contains("refused"), "{gone}");
+    let none = daemon.fails(2, &["msna", "rpc", "echo", "10.0.0.2"]);
+    assert!(none.contains("10.0.0.2"), "{none}");
+}
+
+#[cfg(not(feature = "rpc"))]
+#[test]
+fn a_build_without_calls_says_so() {
+    let daemon = Daemon::start_beside(JOINED);
+    let told = daemon.fails(2, &["msna", "rpc", "echo", "10.0.0.2:20"]);
+    assert!(told.contains("the feature `rpc` has them"), "{told}");
+}
+
+#[test]
+fn circuits_of_nodes_are_listed() {
+    let daemon = Daemon::start_beside(JOINED);
+    let head = daemon.ok(&["msna", "list"]);
+    assert_eq!(head.lines().count(), 1, "{head}");
+    let serve = ["msna", "serve", "--host", "10.0.0.2", "--itf", "b"];
+    let server = daemon.begin(&serve, "serving");
+    daemon.ok(&["vc", "add", "a.0.99", "contract", "ubr,aal5:max_sdu=64"]);
+    let told = json(&daemon.ok(&["msna", "list", "-J"]));
+    let circuits = told["circuits"].as_array().unwrap();
+    assert_eq!(circuits.len(), 1, "{told}");
+    assert_eq!(circuits[0]["interface"], "b", "{told}");
+    assert_eq!(circuits[0]["circuit"], 32, "{told}");
+    assert_eq!(circuits[0]["signalling"], true, "{told}");
+    let text = daemon.ok(&["msna", "list"]);
+    assert!(text.contains(" messages "), "{text}");
+    server.interrupt();
+}

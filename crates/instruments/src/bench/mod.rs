@@ -51,8 +51,7 @@ enum Bench {
     Transmit(Args),
     /// Rates at the output (Figure 6), and thousands of shaped VCs
     Shape(Args),
-    /// Blocks of MSNA there and back, by way and length, beside UDP and TCP
-    Msna(Args),
+    Msna(msna::Args),
     /// Host CPU and wake-ups by SDU size and notification (Figure 8)
     Notify(Args),
     /// The udp link beside plain system calls

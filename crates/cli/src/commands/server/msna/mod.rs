@@ -2,9 +2,12 @@
 
 mod connect;
 mod datagram;
+mod list;
 mod ping;
 mod relay;
+mod rpc;
 mod serve;
+mod times;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -37,8 +40,12 @@ enum Verb {
     Connect(connect::Args),
     /// Hands on between two interfaces, whose hosts call each other
     Relay(relay::Args),
+    /// The daemon's nodes and their circuits, with cells so far
+    List,
     /// Sends octets to an access point, without an association
     Datagram(datagram::Args),
+    /// Calls over MSNA, and over TCP beside it (in builds with the feature `rpc`)
+    Rpc(rpc::Command),
 }
 
 /// A host of the network on this machine.
@@ -74,18 +81,28 @@ impl Way {
 }
 
 impl Place {
-    /// Begins the host. `to` is whom it calls.
-    fn node(&self, server: &Server, to: Option<Address>) -> anyhow::Result<Node> {
-        let access = match self.access {
+    const fn access(&self) -> Access {
+        match self.access {
             Way::Cells => Access::Cells,
             Way::Aal5 => Access::Aal5,
             Way::Packets => Access::Packets,
-        };
+        }
+    }
+
+    /// Begins the host. `to` is whom it calls.
+    fn node(&self, server: &Server, to: Option<Address>) -> anyhow::Result<Node> {
+        let access = self.access();
         let host = match (self.host, to) {
             (Some(host), _) => host,
             (None, Some(to)) if access == Access::Packets => source_for(to)?,
             (None, _) => Ipv4Addr::new(10, 0, 0, 1),
         };
+        self.node_of(server, host)
+    }
+
+    /// Begins a host of this number.
+    fn node_of(&self, server: &Server, host: Ipv4Addr) -> anyhow::Result<Node> {
+        let access = self.access();
         let mut config = NodeConfig::new(host, access).at(server.path());
         if let Some(itf) = &self.itf {
             config = config.on(itf.clone());
@@ -136,6 +153,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Verb::Ping(args) => ping::run(&command.server, args),
         Verb::Connect(args) => connect::run(&command.server, args),
         Verb::Relay(args) => relay::run(&command.server, args),
+        Verb::List => list::run(&command.server),
         Verb::Datagram(args) => datagram::run(&command.server, args),
+        Verb::Rpc(args) => rpc::run(&command.server, args),
     }
 }

@@ -4,12 +4,12 @@ use cellgate_host::sys::Signals;
 use cellgate_msna::{Address, Call, Liaison, Notify};
 use cellgate_report::output::{Exit, print, print_json_line};
 use clap::ValueEnum;
-use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use super::super::recv::seconds;
 use super::super::{Server, interrupted};
+use super::times::Times;
 use super::{Place, told, us};
 
 #[derive(clap::Args)]
@@ -98,10 +98,10 @@ pub(super) fn run(server: &Server, args: &Args) -> anyhow::Result<Exit> {
     let report = tally.report(&liaison, args, cpu_ns);
     match server.json() {
         true => print_json_line(&report)?,
-        false => print(&text(&report, args))?,
+        false => print(&tally.text(&report, args))?,
     }
     drop(liaison);
-    Ok(match tally.returned.len() {
+    Ok(match tally.returned.count() {
         0 => Exit::Failed,
         _ if tally.wrong > 0 => Exit::Failed,
         _ => Exit::Ok,
@@ -111,8 +111,7 @@ pub(super) fn run(server: &Server, args: &Args) -> anyhow::Result<Exit> {
 /// The fates of blocks.
 struct Tally {
     sent: u64,
-    /// Their nanoseconds.
-    returned: Histogram<u64>,
+    returned: Times,
     lost: u64,
     late: u64,
     wrong: u64,
@@ -132,7 +131,7 @@ impl Tally {
     fn new() -> anyhow::Result<Self> {
         Ok(Self {
             sent: 0,
-            returned: Histogram::new(3)?,
+            returned: Times::new()?,
             lost: 0,
             late: 0,
             wrong: 0,
@@ -154,9 +153,7 @@ impl Tally {
                 return Ok(());
             }
             if self.block == sent {
-                let ns = began.elapsed().as_nanos();
-                self.returned.record(u64::try_from(ns)?.max(1))?;
-                return Ok(());
+                return self.returned.record(began.elapsed());
             }
             let mut before = number.saturating_sub(LATE)..number;
             if before.any(|number| pattern(number, len).eq(self.block.iter().copied())) {
@@ -168,64 +165,49 @@ impl Tally {
     }
 
     fn report(&self, liaison: &Liaison, args: &Args, cpu_ns: u64) -> Value {
-        let returned = &self.returned;
         let counters = liaison.counters();
-        let time = |value: u64| (!returned.is_empty()).then_some(value);
         let each = |total: u64| total as f64 / self.sent.max(1) as f64;
-        json!({
+        let mut report = json!({
             "to": args.to.to_string(),
             "access": args.place.access.name(),
             "octets": args.octets(),
             "sent": self.sent,
-            "returned": returned.len(),
+            "returned": self.returned.count(),
             "lost": self.lost,
             "late": self.late,
             "wrong": self.wrong,
-            "min_ns": time(returned.min()),
-            "mean_ns": time(returned.mean() as u64),
-            "p50_ns": time(returned.value_at_quantile(0.5)),
-            "p99_ns": time(returned.value_at_quantile(0.99)),
-            "max_ns": time(returned.max()),
             "sleeps_per_block": each(counters.sleeps),
             "cpu_ns_per_block": each(cpu_ns),
             "cells_discarded": counters.discarded.total(),
-        })
+        });
+        if let Some(report) = report.as_object_mut() {
+            report.extend(self.returned.json());
+        }
+        report
     }
-}
 
-fn text(report: &Value, args: &Args) -> String {
-    let us = |key: &str| match report[key].as_u64() {
-        Some(ns) => format!("{:.1}", ns as f64 / 1e3),
-        None => "-".to_owned(),
-    };
-    let float = |key: &str| report[key].as_f64().unwrap_or_default();
-    let late = report["late"].as_u64().unwrap_or_default();
-    let wrong = report["wrong"].as_u64().unwrap_or_default();
-    let mut text = format!(
-        "{} blocks of {} octets to {} over {}: {} back, {} lost\n",
-        report["sent"],
-        report["octets"],
-        args.to,
-        args.place.access.name(),
-        report["returned"],
-        report["lost"],
-    );
-    if late + wrong > 0 {
-        text += &format!("{late} late, {wrong} with other octets than were sent\n");
+    fn text(&self, report: &Value, args: &Args) -> String {
+        let float = |key: &str| report[key].as_f64().unwrap_or_default();
+        let mut text = format!(
+            "{} blocks of {} octets to {} over {}: {} back, {} lost\n",
+            self.sent,
+            args.octets(),
+            args.to,
+            args.place.access.name(),
+            self.returned.count(),
+            self.lost,
+        );
+        if self.late + self.wrong > 0 {
+            let (late, wrong) = (self.late, self.wrong);
+            text += &format!("{late} late, {wrong} with other octets than were sent\n");
+        }
+        text += &self.returned.text();
+        text + &format!(
+            "a block: {:.2} sleeps of the reader, {:.1} us of its CPU\n",
+            float("sleeps_per_block"),
+            float("cpu_ns_per_block") / 1e3
+        )
     }
-    text += &format!(
-        "us: {} min, {} mean, {} median, {} p99, {} max\n",
-        us("min_ns"),
-        us("mean_ns"),
-        us("p50_ns"),
-        us("p99_ns"),
-        us("max_ns")
-    );
-    text + &format!(
-        "a block: {:.2} sleeps of the reader, {:.1} us of its CPU\n",
-        float("sleeps_per_block"),
-        float("cpu_ns_per_block") / 1e3
-    )
 }
 
 /// Time that this thread has run.
