@@ -132,10 +132,7 @@ impl Liaison {
             if idle.elapsed() < self.dally {
                 core::hint::spin_loop();
             } else {
-                // Told of a block's first cell, nobody is told of its others.
-                let untold = self.notify == Notify::First && self.path.is_amid();
-                let look = untold.then_some(LOOK);
-                let until = [left, look].into_iter().flatten().min();
+                let until = [left, self.due()].into_iter().flatten().min();
                 self.sleeps += u64::from(self.path.sleep(until)?);
                 idle = Instant::now();
             }
@@ -155,8 +152,16 @@ impl Liaison {
         Ok(came)
     }
 
+    /// From now to when it is to be read whether or not it is readable; none: it will be. Told of
+    /// a block's first cell, nobody is told of its others.
+    pub fn due(&self) -> Option<Duration> {
+        let is_untold = self.notify == Notify::First && self.path.is_amid();
+        is_untold.then_some(LOOK)
+    }
+
     /// For a caller that waits elsewhere: as
-    /// [`Connection::arm`](cellgate::Connection::arm) for what is received.
+    /// [`Connection::arm`](cellgate::Connection::arm) for what is received. It is to look at
+    /// [`Liaison::due`], too.
     ///
     /// # Errors
     /// As [`Liaison::recv`].

@@ -62,6 +62,33 @@ fn blocks_come_back_by_every_access() {
     }
 }
 
+/// Of a block's first cell alone a server hears, and reads the others in time.
+#[test]
+fn a_server_that_is_told_of_first_cells_reads_the_others() {
+    let slow = JOINED.replace(
+        "[[interface]]\n",
+        "[[interface]]\nline_rate.cell_s = 1000\n",
+    );
+    let daemon = Daemon::start_beside(&slow);
+    let serve = ["msna", "serve", "--host", "10.0.0.2", "--itf", "b"];
+    let server = daemon.begin(&serve, "serving");
+    let ping = [
+        "msna",
+        "ping",
+        "10.0.0.2:7",
+        "--itf",
+        "a",
+        "--notify",
+        "first",
+    ];
+    let told = json(&daemon.ok(&[&ping[..], &["--cells", "10", "-c", "5", "-J"]].concat()));
+    assert_eq!(told["returned"], 5, "{told}");
+    // Nine slots of a millisecond each way; its other times come each hundred.
+    let least = told["min_ns"].as_u64().unwrap();
+    assert!((17_000_000..80_000_000).contains(&least), "{told}");
+    server.interrupt();
+}
+
 #[test]
 fn what_goes_wrong_is_told_with_its_exit_code() {
     let daemon = Daemon::start_beside(JOINED);

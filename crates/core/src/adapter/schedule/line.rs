@@ -23,6 +23,9 @@ pub(super) struct Line {
     robin: Robin,
 }
 
+/// 128 slots of an OC-3.
+const PATIENCE_MAX_NS: u64 = 362_400;
+
 /// The time that a line at `rate` may make good: with 0 ns one cell leaves at a time.
 fn burst_ns(rate: CellRate, burst_cells: u32) -> u64 {
     Increment::of(rate).times_ns(u64::from(burst_cells.saturating_sub(1)))
@@ -75,7 +78,8 @@ impl Line {
         self.tolerances.least_ns()
     }
 
-    /// How long nobody need ask for a grant, once there was none.
+    /// How long nobody need ask for a grant, once there was none. A slow line is asked as often as
+    /// a fast one: its cells would leave in bursts that a reader waits for.
     pub(super) fn patience_ns(&self, planted: impl Fn(Planted) -> bool) -> u64 {
         let of_line = self
             .slots
@@ -83,7 +87,7 @@ impl Line {
             .times_ns(u64::from(self.burst_cells) / 2);
         let of_line = match planted(Planted::RestShapesWithoutEnd) {
             true => u64::MAX,
-            false => of_line,
+            false => of_line.min(PATIENCE_MAX_NS),
         };
         let of_vcs =
             self.tolerances
@@ -249,5 +253,22 @@ impl Line {
             (guaranteed, held) => guaranteed.or(held)?,
         };
         Some(next.max(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_line_is_asked_as_often_as_a_fast_one() {
+        let patience_ns = |cell_s| {
+            let rate = CellRate::new(cell_s).unwrap();
+            Line::new(rate, 256, 1).patience_ns(|_| false)
+        };
+        // 128 slots of 2.83 us.
+        assert_eq!(patience_ns(353_207), 362_394);
+        assert_eq!(patience_ns(23_585), PATIENCE_MAX_NS);
+        assert_eq!(patience_ns(1_000), PATIENCE_MAX_NS);
     }
 }

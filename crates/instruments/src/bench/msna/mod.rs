@@ -53,6 +53,9 @@ enum Number {
     Calls,
 }
 
+/// Measures a figure and draws it; true: a short run.
+type Run = fn(&mut Report, bool) -> anyhow::Result<Vec<Panel>>;
+
 /// A block or a reply that takes longer is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -61,7 +64,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         has_folder(path)?;
     }
     let mut report = Report::new("msna", args.shared.quick);
-    let (run, title): (fn(&mut Report, bool) -> anyhow::Result<Vec<Panel>>, _) = match args.figure {
+    let (run, title): (Run, &str) = match args.figure {
         Number::Rate => (figure_4::run, "Blocks in a row"),
         Number::Ways => (figure_6::run, "A block there and back"),
         Number::Wakes => (
@@ -88,7 +91,9 @@ fn daemon(pairs: &[(String, String, Option<u32>)]) -> anyhow::Result<Daemon> {
     let both = |(one, other, rate): &(String, String, Option<u32>)| {
         interface(one, other, *rate) + &interface(other, one, *rate)
     };
-    Daemon::start(&pairs.iter().map(both).collect::<String>(), sink())
+    let ports = format!("[adapter]\nports = {}\n", 2 * pairs.len());
+    let interfaces: String = pairs.iter().map(both).collect();
+    Daemon::start(&(ports + &interfaces), sink())
 }
 
 /// The slope of values by cells: least squares.

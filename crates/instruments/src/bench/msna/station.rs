@@ -10,6 +10,8 @@ use cellgate_core::wire::MSSAR_ATM_LEN;
 
 /// Octets of an AAL0 SDU before a cell's payload.
 const HEADER: usize = 4;
+/// A look at a block that goes on while nobody tells.
+const LOOK: Duration = Duration::from_millis(1);
 /// Octets of an AAL0 SDU.
 const SDU: usize = 52;
 
@@ -34,7 +36,7 @@ impl Station {
         let connection = Connection::builder()
             .socket(socket)
             .address(address)
-            .contract(&contract)
+            .contract(contract)
             .notification(notification)
             .marks(Marks::Mssar)
             .completions(false)
@@ -73,17 +75,22 @@ impl Station {
 
     /// Receives a block and tells its cells; none: nothing has come in `patience`.
     pub(super) fn recv(&mut self, patience: Duration) -> anyhow::Result<Option<u8>> {
+        let mut idle = Instant::now();
         loop {
-            let pdu = match self.connection.next_pdu_timeout(patience) {
+            // Told of a block's first cell, nobody is told of its others.
+            let is_amid = self.reassembler.held_cells() > 0;
+            let look = if is_amid { LOOK } else { patience };
+            let pdu = match self.connection.next_pdu_timeout(look) {
                 Ok(pdu) => pdu,
+                Err(Error::TimedOut) if idle.elapsed() < patience => continue,
                 Err(Error::TimedOut) => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
-            let at = Instant::now();
+            idle = Instant::now();
             let payload = pdu.get(HEADER..).unwrap_or_default();
             let told = self.reassembler.handle(Time::ZERO, payload);
             drop(pdu);
-            while at.elapsed() < self.work {
+            while idle.elapsed() < self.work {
                 core::hint::spin_loop();
             }
             ensure!(told.failed.is_none(), "a cell was lost");

@@ -133,7 +133,14 @@ impl Service {
             // One that has ended is heard of when it is served.
             ready |= !association.liaison.arm().unwrap_or(false);
         }
-        let timeout = if ready { Duration::ZERO } else { TURN };
+        let due = self.associations.iter();
+        let due = due
+            .filter_map(|association| association.liaison.due())
+            .min();
+        let timeout = match ready {
+            true => Duration::ZERO,
+            false => due.unwrap_or(TURN),
+        };
         let timeout = Timespec::try_from(timeout).ok();
         let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
         fds.push(PollFd::from_borrowed_fd(self.node.as_fd(), PollFlags::IN));
