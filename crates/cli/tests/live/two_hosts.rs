@@ -164,6 +164,68 @@ fn two_hosts_keep_their_contracts_over_udp() {
     tcp(&daemons, &namespaces);
 }
 
+/// Blocks of a cell that `msna ping` reports lost are the cells that the line has lost.
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn two_hosts_of_msna_lose_what_their_line_loses() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespaces = match joined(["msna-left", "msna-right"], ADDRESSES) {
+        Ok(namespaces) => namespaces,
+        Err(reason) => return println!("skipped two_hosts_msna: {reason}"),
+    };
+    let daemons = daemons(&namespaces, &[]);
+    or_void(|| blocks_lost(&daemons)).expect("a run that is not void");
+    println!("ran two_hosts_msna");
+}
+
+/// Counts blocks and cells that are lost, out and back; why, if an adapter stood still.
+fn blocks_lost([left, right]: &[Daemon; 2]) -> Result<(), String> {
+    let watches = [left, right].map(Watch::begin);
+    let lost_cells = |daemon: &Daemon| {
+        let all = Admin::at(daemon.socket()).and_then(|mut admin| admin.interfaces());
+        let all = all.expect("the daemon is there");
+        let lines = all.iter().filter_map(|itf| itf.counts.line);
+        lines.map(|line| line.lost).sum::<u64>()
+    };
+    let serve = ["msna", "serve", "--host", "10.0.0.2"];
+    let server = right.begin(&serve, "serving");
+    left.ok(&["itf", "set", "wan", "line", "clean"]);
+    let before = lost_cells(left);
+    left.ok(&["itf", "set", "wan", "line", "loss", "5%", "seed", "11"]);
+    let ping = [
+        "msna",
+        "ping",
+        "10.0.0.2:7",
+        "-s",
+        "46",
+        "-c",
+        "400",
+        "-W",
+        "0.2",
+        "-J",
+    ];
+    let told: Value = serde_json::from_str(&left.ok(&ping)).expect("JSON");
+    left.ok(&["itf", "set", "wan", "line", "clean"]);
+    server.interrupt();
+    let count = |key: &str| told[key].as_u64().expect("a count");
+    assert_eq!(count("wrong"), 0, "{told}");
+    assert_eq!(count("returned") + count("lost"), count("sent"), "{told}");
+    assert!(count("lost") > 5, "{told}");
+    let mut lost = 0;
+    // The daemon asks its adapter now and then. With this seed no cell of the call's answer is lost.
+    for _ in 0..100 {
+        lost = lost_cells(left) - before;
+        if lost >= count("lost") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match lost == count("lost") {
+        true => Ok(()),
+        false => Err(explained(&format!("{lost} cells, {told}"), watches)),
+    }
+}
+
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn two_hosts_without_privilege_carry_a_rate_and_a_file_and_say_what_is_missing() {

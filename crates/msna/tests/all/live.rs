@@ -193,24 +193,35 @@ fn nobody_answers_for_a_host_that_is_not_there() {
     }
 }
 
+/// Long form: `CELLGATE_LIAISONS=1000`.
 #[test]
 fn liaisons_come_and_go_and_leave_no_connection() {
+    let count = std::env::var("CELLGATE_LIAISONS");
+    let count = count.map_or(150, |count| count.parse().unwrap());
     let daemon = Daemon::start();
     let echo = echo::echo(config(&daemon, CALLED, Access::Cells));
     let mut node = node(&daemon, CALLER, Access::Cells);
     let mut circuits = Vec::new();
     let mut block = Vec::new();
-    for n in 0..150 {
+    for n in 0..count {
         let mut liaison = node.connect(echo_of(CALLED), &Call::default()).unwrap();
         let sent = octets(100, n);
-        liaison.send(&sent).unwrap();
-        assert!(liaison.recv(&mut block, Some(PATIENCE)).unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            liaison.send(&sent).unwrap();
+            // An adapter that stands still on a busy machine loses cells.
+            let patience = Some(Duration::from_secs(5));
+            if liaison.recv(&mut block, patience).unwrap() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "no block crosses");
+        }
         assert_eq!(block, sent);
         circuits.push(liaison.circuit());
     }
     // None was used again within the second for which it rests.
     circuits.dedup();
-    assert_eq!(circuits.len(), 150);
+    assert_eq!(circuits.len(), count);
     drop(node);
     drop(echo);
     let deadline = Instant::now() + PATIENCE;

@@ -6,6 +6,7 @@ mod common;
 mod echo;
 
 mod exchanges;
+mod kills;
 mod live;
 mod relay;
 #[cfg(feature = "tarpc")]
