@@ -3,6 +3,7 @@
 mod machine;
 mod network;
 mod peer;
+mod ring;
 
 use std::ffi::OsString;
 
@@ -39,6 +40,9 @@ pub(super) struct Args {
     /// Program that runs SimPy: peers/lab_simpy.py
     #[arg(long, value_name = "PROGRAM")]
     simpy: Option<OsString>,
+    /// Program that runs a ring in SimPy: peers/ring_simpy.py
+    #[arg(long, value_name = "PROGRAM")]
+    ring_simpy: Option<OsString>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -46,6 +50,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let sizes = Sizes::of(args.shared.quick, CELLS as usize, 11);
     beside(&mut report, sizes, args)?;
     growth(&mut report, sizes)?;
+    ring::run(&mut report, sizes, args.ring_simpy.as_deref())?;
     report.note(
         "source, line, switch, line, sink; every line at 149.76 Mbit/s and full; SDUs of 1,500 \
          octets. The lab's sink is the adapter with its queues and a client that compares every \
@@ -57,6 +62,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
          a cell for each turn of the firmware; with its cost table, each work that the adapter \
          names is counted and turned into cycles. The P-90 of L4ATM has no adapter in its loop: \
          its table is asked once for a packet",
+    );
+    report.note(
+        "the ring: 16 stations that have always a cell, slots of one channel, 22.7 us round; as \
+         fast as the ring: the paper's V1S stations on four channels, blocks of 255 cells",
     );
     report.note("times are CPU time; the same number of cells reaches the sink in every pass");
     report.finish(args.shared.json)
