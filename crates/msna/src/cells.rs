@@ -11,6 +11,8 @@ use crate::call::BLOCK_MAX;
 const HEADER_LEN: usize = 4;
 /// Octets of an AAL0 SDU.
 pub(crate) const SDU_LEN: usize = 52;
+/// Cells of which the adapter is told at once.
+const IN_A_ROW: usize = 16;
 /// From a block's first cell to its last.
 const TIMEOUT_NS: u64 = 1_000_000_000;
 
@@ -79,18 +81,22 @@ impl Cells {
             // The block before has left, and nobody ends the association.
             Err(SendError::Full | SendError::Ended) => unreachable!("one block at a time"),
         }
-        loop {
+        for cell in 1_usize.. {
             let mut space = self.connection.reserve(SDU_LEN)?;
             let (header, payload) = space.split_at_mut(HEADER_LEN);
             header.fill(0);
             let Some(leaving) = self.msdl.poll_cell(&mut Atm, payload) else {
-                return Ok(());
+                break;
             };
-            space.submit()?;
+            match leaving.is_last || cell.is_multiple_of(IN_A_ROW) {
+                true => space.submit()?,
+                false => space.submit_more()?,
+            }
             if leaving.is_last {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Takes cells until a block is complete, which takes the place of `block`; false: no cell is

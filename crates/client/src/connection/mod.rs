@@ -54,6 +54,8 @@ pub struct Connection {
     /// The file that this process writes: whoever has it may take the connection over.
     capability: RefCell<OwnedFd>,
     sent: Cell<u64>,
+    /// The adapter has not been told of all that was handed over.
+    untold: Cell<bool>,
     send_copies: Cell<u64>,
     poller: Poller,
     /// When the control socket is looked at next.
@@ -140,6 +142,7 @@ impl Connection {
             next_transmit: RefCell::new(None),
             capability: RefCell::new(capability),
             sent: Cell::new(0),
+            untold: Cell::new(false),
             send_copies: Cell::new(0),
             look_at: Cell::new(Time::ZERO),
         })

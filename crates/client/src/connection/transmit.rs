@@ -72,6 +72,27 @@ impl Space<'_> {
     /// As [`Space::submit`].
     #[inline]
     pub fn submit_with(self, options: SduOptions) -> Result<(), Error> {
+        let connection = self.connection;
+        self.hand_over(options)?;
+        connection.tell();
+        Ok(())
+    }
+
+    /// The same of an SDU that others follow at once: an adapter that rests is not woken for each
+    /// of a row. It is told with the next that is submitted, or when this connection waits.
+    ///
+    /// # Errors
+    /// As [`Space::submit`].
+    #[inline]
+    pub fn submit_more(self) -> Result<(), Error> {
+        let connection = self.connection;
+        self.hand_over(SduOptions::default())?;
+        connection.untold.set(true);
+        Ok(())
+    }
+
+    #[inline]
+    fn hand_over(self, options: SduOptions) -> Result<(), Error> {
         let Self {
             connection,
             mut transmit,
@@ -90,10 +111,6 @@ impl Space<'_> {
             return Err(Error::SpaceLost);
         }
         connection.sent.update(|n| n + 1);
-        let mut attached = connection.attached.borrow_mut();
-        attached.ring(open.opened().vc);
-        // What tells of SDUs that have left must not fill the event queue.
-        attached.pass();
         Ok(())
     }
 }
@@ -186,19 +203,24 @@ impl Connection {
         let sendable = open.sendable(len);
         let octets = sendable.map_err(|why| refused(why, len))?;
         // Credit is taken only where there is room.
-        let space = transmit.reserve(octets);
-        let space = space.ok_or(Error::WouldBlock(Wait::Room))?;
-        match open.request(now, octets) {
-            UsageDecision::Transfer => Ok(Space {
-                connection: self,
-                transmit,
-                space,
-            }),
-            UsageDecision::SuspendUntil(until) => {
-                let after = Duration::from_nanos(until.since_ns(now));
-                Err(Error::WouldBlock(Wait::Credit(after)))
-            }
-        }
+        let wait = match transmit.reserve(octets) {
+            None => Wait::Room,
+            Some(space) => match open.request(now, octets) {
+                UsageDecision::Transfer => {
+                    return Ok(Space {
+                        connection: self,
+                        transmit,
+                        space,
+                    });
+                }
+                UsageDecision::SuspendUntil(until) => {
+                    Wait::Credit(Duration::from_nanos(until.since_ns(now)))
+                }
+            },
+        };
+        drop(control);
+        self.tell_untold();
+        Err(Error::WouldBlock(wait))
     }
 
     /// Waits until the adapter has sent everything that was handed to it.
@@ -214,6 +236,24 @@ impl Connection {
                 _ => Err(Error::WouldBlock(Wait::Room)),
             }
         })
+    }
+
+    /// Tells the adapter of what was handed over.
+    #[inline]
+    pub(super) fn tell(&self) {
+        let control = self.control.borrow();
+        let mut attached = self.attached.borrow_mut();
+        attached.ring(control.open().opened().vc);
+        // What tells of SDUs that have left must not fill the event queue.
+        attached.pass();
+        self.untold.set(false);
+    }
+
+    /// The same, if it has not been told.
+    pub(super) fn tell_untold(&self) {
+        if self.untold.get() {
+            self.tell();
+        }
     }
 
     fn copy_into(

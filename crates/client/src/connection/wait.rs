@@ -225,6 +225,7 @@ impl Connection {
 
     /// Tells the adapter that somebody sleeps, unless there is something to do.
     fn prepare(&self, interest: Interest) -> Result<Prepared, Error> {
+        self.tell_untold();
         self.poller.set_timer(None)?;
         let attached = &mut *self.attached.borrow_mut();
         while attached.next_event().is_some() {}

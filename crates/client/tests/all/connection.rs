@@ -45,6 +45,34 @@ fn sdus_cross_octet_for_octet_with_one_copy_on_either_side() {
     assert_eq!((sent.client.lost, received.client.lost), (0, 0));
 }
 
+/// The adapter hears of a row once: with its last, when its sender waits, or when it has no room.
+#[test]
+fn of_a_row_the_adapter_is_told_once() {
+    let daemon = Daemon::start();
+    let a = daemon.builder("a.0.100", FAST).transmit_pdus(8);
+    let b = daemon.builder("b.0.100", FAST).receive_pdus(64);
+    let (a, b) = (a.open().unwrap(), b.open().unwrap());
+    let more = |n| {
+        let mut space = a.try_reserve(40)?;
+        space.copy_from_slice(&sdu(n, 40));
+        space.submit_more()
+    };
+    let rung = || a.counters().client.doorbells;
+    let before = rung();
+    (0..3).for_each(|n| more(n).unwrap());
+    assert_eq!(rung(), before);
+    a.send(&sdu(3, 40)).unwrap();
+    assert_eq!(rung(), before + 1);
+    (0..4).for_each(|n| assert_eq!(recv(&b), sdu(n, 40)));
+    (0..3).for_each(|n| more(n).unwrap());
+    a.flush(PATIENCE).unwrap();
+    (0..3).for_each(|n| assert_eq!(recv(&b), sdu(n, 40)));
+    // Without a wait, as long as there is room and credit.
+    let sent = (0..).take_while(|n| more(*n).is_ok()).count();
+    assert!((4..40).contains(&sent), "{sent} SDUs in a queue of 8");
+    (0..sent).for_each(|n| assert_eq!(recv(&b), sdu(n, 40)));
+}
+
 #[test]
 fn what_is_lent_crosses_without_a_copy() {
     let daemon = Daemon::start();

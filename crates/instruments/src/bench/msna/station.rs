@@ -68,7 +68,10 @@ impl Station {
             let (header, payload) = space.split_at_mut(HEADER);
             header.fill(0);
             segmenter.emit_cell(&block, payload);
-            space.submit()?;
+            match segmenter.left() % 16 {
+                0 => space.submit()?,
+                _ => space.submit_more()?,
+            }
         }
         Ok(())
     }
