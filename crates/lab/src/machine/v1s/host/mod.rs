@@ -1,41 +1,24 @@
+//! The CPU of a host: whose turn it is, and what its time goes for.
+
+mod application;
+mod receiving;
+mod sending;
+mod spec;
+
+pub use application::{Application, Outgoing};
+pub use spec::{Dma, HostSpec, Order};
+
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received};
-use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
-use serde::{Deserialize, Serialize};
+use cellgate_core::wire::CBN_CELL_LEN;
 
 use super::access::{MSDL, Ring, terms};
-use super::costs::{HostCosts, Instructions};
+use super::costs::Instructions;
 use super::{Charge, Charges, Stage, Station, V1sSpec, Word};
 use crate::cbn::CbnBug;
 use crate::world::Ps;
-
-/// A block that is to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    pub vci: u16,
-    /// The channel on which its destination receives.
-    pub channel: u8,
-    pub octets: Vec<u8>,
-}
-
-/// The work of a host beside its network.
-pub trait Application {
-    /// The CPU is free: a block to send.
-    fn idle(&mut self, at: Ps) -> Option<Outgoing>;
-
-    /// A block has left: its last word is on its way to the RAM.
-    fn sent(&mut self, at: Ps);
-
-    /// A block has come.
-    fn received(&mut self, at: Ps, vci: u16, block: &[u8]);
-
-    /// When it has a block to send though nothing comes; none: it has none by itself.
-    fn due(&self) -> Ps {
-        Ps::MAX
-    }
-}
 
 /// The work with which the CPU goes on.
 #[derive(Clone, Debug)]
@@ -50,56 +33,6 @@ enum Doing {
     Reads([u8; CBN_CELL_LEN], usize),
     /// The last word has come.
     Takes([u8; CBN_CELL_LEN]),
-}
-
-/// The order of interrupts and sending.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// At once.
-    #[default]
-    InterruptFirst,
-    /// Never: a block that is there is read when one has been sent, and one is sent when one has
-    /// been read.
-    InTurn,
-}
-
-/// The interface that copies cells by itself (section 7): all but the first word of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dma {
-    /// Until it has the bus.
-    pub arbitration: Ps,
-    /// Of each word.
-    pub word: Ps,
-    /// Nobody else has the bus until a cell is copied. Otherwise who asks for the next too early
-    /// gets a bus error, and the cell is lost.
-    pub locks: bool,
-}
-
-impl Dma {
-    /// 7.4 us for a cell, of which 0.3 are arbitration.
-    pub const PAPER: Self = Self {
-        arbitration: Ps::from_ns(300),
-        word: Ps::new(887_500),
-        locks: true,
-    };
-
-    /// The time of a cell.
-    pub const fn cell(&self) -> Ps {
-        let words = V1sSpec::WORDS as u64 - 1;
-        self.arbitration.plus(Ps::new(self.word.ps() * words))
-    }
-}
-
-/// A host's shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostSpec {
-    pub costs: HostCosts,
-    /// How long the handler waits for another cell before it ends.
-    pub dally: Ps,
-    pub order: Order,
-    /// Copies cells that are sent; none: the CPU does.
-    pub dma: Option<Dma>,
 }
 
 /// The deeds of a host.
@@ -298,15 +231,6 @@ impl<A: Application> Host<A> {
         )
     }
 
-    /// How long the handler waits for another cell.
-    fn dally(&self) -> Ps {
-        let dally = self.spec.dally;
-        match self.bug {
-            Some(CbnBug::DallyDoubled) => dally.plus(dally),
-            _ => dally,
-        }
-    }
-
     /// Does what comes next.
     pub fn step(&mut self, station: &mut Station) {
         let now = self.next();
@@ -371,173 +295,11 @@ impl<A: Application> Host<A> {
         }
     }
 
-    /// A block that has come is the application's.
-    fn hands_on(&mut self, received: Received) {
-        self.spends(Charge::ReceivedBlock, self.spec.costs.received_block);
-        self.counts.received_blocks += 1;
-        self.counts.received_octets += received.block.len() as u64;
-        let vci = received.association.vci();
-        let block = match self.bug {
-            Some(CbnBug::BlockCutShort) => received.block.split_last().map_or(&[][..], |cut| cut.1),
-            _ => &received.block,
-        };
-        self.application.received(self.at, vci, block);
-        if self.has(CbnBug::BlockTwice) && self.counts.received_blocks.is_multiple_of(3) {
-            self.application.received(self.at, vci, block);
-        }
-        self.msdl.recycle(received);
-    }
-
-    /// The association of a destination, begun with the first block.
-    fn association(&mut self, vci: u16, channel: u8) -> Option<Association> {
-        if let Some(association) = self.associations.get(&(vci, channel)) {
-            return Some(*association);
-        }
-        let now = self.at.time();
-        let own = self.msdl.free_vci(now)?;
-        let association = self.msdl.begin(now, &self.ring, terms(own, vci, channel))?;
-        self.associations.insert((vci, channel), association);
-        Some(association)
-    }
-
-    /// Makes the next cell.
-    fn sends(&mut self) {
-        let mut cell = [0; CBN_CELL_LEN];
-        let [high, low, payload @ ..] = &mut cell;
-        if let Some(leaving) = self.msdl.poll_cell(&mut self.ring, payload) {
-            [*high, *low] = leaving.vci.to_be_bytes();
-            if self.has(CbnBug::RidForgotten) {
-                cell[3] &= 3;
-            }
-            self.pays();
-            self.stack.push(Doing::Writes(leaving, cell, 0));
-        }
-    }
-
-    /// A cell has left, or is lost.
-    fn wrote(&mut self, leaving: Leaving, cell: [u8; CBN_CELL_LEN]) {
-        self.counts.cells_written += 1;
-        let again = self.has(CbnBug::CellTwice) && !std::mem::replace(&mut self.is_again, true);
-        if leaving.is_last && again {
-            self.stack.push(Doing::Writes(leaving, cell, 0));
-            return;
-        }
-        self.is_again = false;
-        if leaving.is_last {
-            self.counts.sent_blocks += 1;
-            self.application.sent(self.at);
-        } else {
-            self.sends();
-        }
-    }
-
-    fn writes(
-        &mut self,
-        station: &mut Station,
-        leaving: Leaving,
-        cell: [u8; CBN_CELL_LEN],
-        at: usize,
-    ) {
-        let (words, _) = cell.as_chunks::<4>();
-        let is_second = !Mssar::parse([cell[2], cell[3]]).start && self.left_out == Some(true);
-        if self.has(CbnBug::CellLeftOut) && at == 0 {
-            self.left_out = Some(Mssar::parse([cell[2], cell[3]]).start);
-            if is_second {
-                return self.wrote(leaving, cell);
-            }
-        }
-        let Some(word) = words.get(at) else {
-            return self.wrote(leaving, cell);
-        };
-        if let Some(dma) = self.spec.dma {
-            let is_error = self.at < self.copies_until;
-            if is_error && !self.has(CbnBug::NoBusError) {
-                self.counts.bus_errors += u64::from(!self.has(CbnBug::BusErrorUncounted));
-                return self.wrote(leaving, cell);
-            }
-            if at > 0 {
-                let from = at - usize::from(self.has(CbnBug::DmaOfNineWords));
-                station.copy(self.at, leaving.channel, &words[from..], &dma);
-                self.copies_until = self.at.plus(dma.cell());
-                if dma.locks && !self.has(CbnBug::BusUnlocked) {
-                    self.goes_on(Charge::Dma, self.copies_until);
-                }
-                return self.wrote(leaving, cell);
-            }
-        }
-        let written = station.write(self.at, leaving.channel, *word);
-        let next = at + usize::from(written.is_some());
-        self.stack.push(Doing::Writes(leaving, cell, next));
-        self.went(written);
-    }
-
     /// Goes on at this time, or waits for the station.
     fn went(&mut self, at: Option<Ps>) {
         match at {
             Some(at) => self.goes_on(Charge::Word, at),
             None => self.waits = true,
-        }
-    }
-
-    fn looks(&mut self, station: &mut Station, until: Ps) {
-        if station.has_cell() {
-            self.stack.push(Doing::Reads([0; CBN_CELL_LEN], 0));
-        } else if self.at < until {
-            self.stack.push(Doing::Looks(until));
-            // A look takes an instruction, and no less than a cycle of the RAM.
-            let look = self.spec.costs.receives(1);
-            self.spends(Charge::Looks, look.max(station.spec().cycle));
-        } else {
-            // What has interrupted meanwhile was read.
-            station.acknowledge(self.at);
-        }
-    }
-
-    fn reads(&mut self, station: &mut Station, mut cell: [u8; CBN_CELL_LEN], at: usize) {
-        let read = station.read(self.at);
-        let (words, _) = cell.as_chunks_mut::<4>();
-        let count = words.len();
-        if let (Some(to), Some((word, _))) = (words.get_mut(at), read) {
-            *to = word;
-        }
-        let next = at + usize::from(read.is_some());
-        self.stack.push(match next {
-            _ if next == count => Doing::Takes(cell),
-            _ => Doing::Reads(cell, next),
-        });
-        self.went(read.map(|(_, at)| at));
-    }
-
-    /// A cell has been read.
-    fn takes(&mut self, cell: &[u8; CBN_CELL_LEN]) {
-        self.counts.cells_read += 1;
-        let mut cell = *cell;
-        match self.bug {
-            Some(CbnBug::RidIgnored) => cell[3] &= 3,
-            Some(CbnBug::PartIgnored) => cell[3] &= !2,
-            Some(CbnBug::CountOctetEarly) if cell[3] & 2 != 0 => {
-                cell[CBN_CELL_LEN - 1] = cell[CBN_CELL_LEN - 2];
-            }
-            _ => {}
-        }
-        let [high, low, payload @ ..] = &cell;
-        let vci = u16::from_be_bytes([*high, *low]);
-        let now = self.at.time();
-        self.msdl.handle_cell(now, &mut self.ring, vci, payload);
-        self.pays();
-        let counts = self.msdl.counts();
-        self.counts.discarded = counts.discarded.total();
-        if let Some(received) = self.msdl.poll_received() {
-            self.come.push_back(received);
-            if self.spec.order == Order::InTurn {
-                self.may_send = true;
-                return;
-            }
-        }
-        let until = self.at.plus(self.dally());
-        self.stack.push(Doing::Looks(until));
-        if self.has(CbnBug::AcknowledgedLate) && !self.come.is_empty() {
-            self.stack.pop();
         }
     }
 }
