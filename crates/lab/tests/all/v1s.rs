@@ -1,7 +1,7 @@
 //! The V1S station and its host: what the paper measured comes out, and what it says of the
 //! hardware holds.
 
-use cellgate_core::upper::msna::Notify;
+use cellgate_core::upper::msna::{Notify, To};
 use cellgate_lab::cbn::RingSpec;
 use cellgate_lab::machine::v1s::{
     Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
@@ -50,7 +50,7 @@ fn pair_of(
 const fn to(vci: u16, channel: u8, octets: usize) -> Destination {
     Destination {
         vci,
-        channel,
+        to: To::Channel(channel),
         octets,
     }
 }
@@ -154,6 +154,7 @@ fn costless(station: V1sSpec, channels: [&[u8]; 2]) -> Vec<f64> {
         received_block: free,
         blocks_cost: false,
         stage: Stage::Tight,
+        ..HostCosts::PAPER
     };
     let host = HostSpec { costs, ..HOST };
     let station = V1sSpec {

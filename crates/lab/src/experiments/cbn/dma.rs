@@ -3,8 +3,8 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, DATA_BITS, Error, Experiment, HANDSHAKE, HostCosts, Instructions, Kind, Model,
-    Notify, Parameter, Progress, Settings, mbit_s, ps, slope, us,
+    CELL_BITS, DATA_BITS, Error, Experiment, HANDSHAKE, HostCosts, Kind, Model, Notify, Parameter,
+    Progress, Settings, mbit_s, ps, slope, us,
 };
 use crate::machine::v1s::{Dma, HostSpec};
 
@@ -48,7 +48,7 @@ impl Experiment for Direct {
         let word = us(model.station.host_word);
         // The first word is the CPU's, and among the 3.3 us.
         let rest = PROTOCOL_US - word;
-        let instruction = rest / Rational::from(Instructions::TRANSMIT_CELL);
+        let instruction = rest / Rational::from(model.host.costs.instructions.transmit_cell);
         let costs = HostCosts {
             transmit: ps(instruction * dec("1000")),
             ..model.host.costs

@@ -4,8 +4,8 @@ use cellgate_report::{
 };
 
 use super::{
-    Error, Experiment, Instructions, Model, Notify, PARAMETERS, Parameter, Progress, Script,
-    Settings, done, ps, received, to, us,
+    Error, Experiment, Model, Notify, PARAMETERS, Parameter, Progress, Script, Settings, done, ps,
+    received, to, us,
 };
 use crate::world::Ps;
 
@@ -55,7 +55,7 @@ impl Model {
 
 /// The cost of an interrupt, in microseconds.
 fn switch(model: &Model) -> Rational {
-    us(model.host.costs.receive) * Rational::from(Instructions::INTERRUPT)
+    us(model.host.costs.interrupt())
 }
 
 /// A distance of cells, and interrupts of a block by dally.
@@ -232,7 +232,7 @@ fn worst_of(model: &Model, dally: Rational) -> Result<Rational, Error> {
         let (_, busy) = block(&dallying, Notify::Every, FEW, distance)?;
         let costs = &model.host.costs;
         let block_us = us(costs.received_block)
-            + us(costs.receive) * Rational::from(Instructions::RECEIVE_BLOCK);
+            + us(costs.receive) * Rational::from(costs.instructions.receive_block());
         // The first interrupt, and the block, cost the same whatever is done.
         let more = busy - cells * CELL_US - block_us - switch - dally;
         let hindsight = idle.min(switch) * (cells - dec("1"));

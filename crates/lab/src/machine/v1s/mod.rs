@@ -21,6 +21,7 @@ mod script;
 mod spec;
 mod station;
 
+pub(super) use access::{Below, MSDL, terms};
 pub use charges::{Charge, Charges};
 pub use costs::{HostCosts, Instructions, Stage};
 pub use deed::{Accessed, Deed};

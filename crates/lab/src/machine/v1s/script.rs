@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::aal::mssar::Segmenter;
+use cellgate_core::upper::msna::To;
 use cellgate_core::wire::{CbnCell, DATA_LEN, MSSAR_RING_LEN};
 
 use super::{Application, Outgoing};
@@ -30,10 +31,10 @@ pub struct Script {
 }
 
 /// The destination of blocks, and their length.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Destination {
     pub vci: u16,
-    pub channel: u8,
+    pub to: To,
     /// Octets of each.
     pub octets: usize,
 }
@@ -58,7 +59,7 @@ impl Destination {
     fn block(self, octets: Vec<u8>) -> Outgoing {
         Outgoing {
             vci: self.vci,
-            channel: self.channel,
+            to: self.to,
             octets,
         }
     }

@@ -1,11 +1,13 @@
+use cellgate_core::upper::msna::To;
+
 use crate::world::Ps;
 
 /// A block that is to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     pub vci: u16,
-    /// The channel on which its destination receives.
-    pub channel: u8,
+    /// The channel on which its destination receives, or all.
+    pub to: To,
     pub octets: Vec<u8>,
 }
 
@@ -13,6 +15,12 @@ pub struct Outgoing {
 pub trait Application {
     /// The CPU is free: a block to send.
     fn idle(&mut self, at: Ps) -> Option<Outgoing>;
+
+    /// The CPU is free and no block is to be sent: a slice of the application's own work, which
+    /// is done by then. Between two slices it hears of blocks that come.
+    fn works(&mut self) -> Ps {
+        Ps::ZERO
+    }
 
     /// A block has left: its last word is on its way to the RAM.
     fn sent(&mut self, at: Ps);

@@ -11,11 +11,10 @@ pub use spec::{Dma, HostSpec, Order};
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
-use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received};
+use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received, To};
 use cellgate_core::wire::CBN_CELL_LEN;
 
-use super::access::{MSDL, Ring, terms};
-use super::costs::Instructions;
+use super::access::{Below, MSDL, terms};
 use super::{Charge, Charges, Stage, Station, V1sSpec, Word};
 use crate::cbn::CbnBug;
 use crate::world::Ps;
@@ -64,9 +63,9 @@ pub struct Host<A> {
     at: Ps,
     waits: bool,
     msdl: Msdl,
-    ring: Ring,
-    /// Those of destinations, by circuit and channel.
-    associations: BTreeMap<(u16, u8), Association>,
+    below: Below,
+    /// Those of destinations.
+    associations: BTreeMap<(u16, To), Association>,
     /// Blocks that wait for the end of the handler.
     come: VecDeque<Received>,
     /// In turn: sending is next.
@@ -86,14 +85,14 @@ pub struct Host<A> {
 }
 
 impl<A: Application> Host<A> {
-    /// A host that receives on these circuits.
-    pub fn new(spec: HostSpec, circuits: impl IntoIterator<Item = u16>, application: A) -> Self {
-        let ring = Ring {
-            costs: spec.costs,
-            spent: Ps::ZERO,
-            charges: Charges::default(),
-            bug: None,
-        };
+    /// A host that receives on these circuits, at a ring of so many channels.
+    pub fn new(
+        spec: HostSpec,
+        channels: u8,
+        circuits: impl IntoIterator<Item = u16>,
+        application: A,
+    ) -> Self {
+        let below = Below::ring(channels, spec.costs);
         let circuits: Vec<u16> = circuits.into_iter().collect();
         let highest = circuits.iter().copied().max().unwrap_or(0);
         let mut msdl = Msdl::new(MsdlConfig {
@@ -101,7 +100,7 @@ impl<A: Application> Host<A> {
             ..MSDL
         });
         for vci in circuits {
-            msdl.begin(Time::ZERO, &ring, terms(vci, vci, 0));
+            msdl.begin(Time::ZERO, &below, terms(vci, vci, To::Channel(0)));
         }
         Self {
             spec,
@@ -110,7 +109,7 @@ impl<A: Application> Host<A> {
             at: Ps::ZERO,
             waits: false,
             msdl,
-            ring,
+            below,
             associations: BTreeMap::new(),
             come: VecDeque::new(),
             may_send: false,
@@ -129,9 +128,9 @@ impl<A: Application> Host<A> {
     pub fn with(mut self, bug: Option<CbnBug>, station: &Station) -> Self {
         self.bug = bug;
         self.channel = station.spec().channel;
-        self.ring.bug = bug;
+        self.below.bug = bug;
         if bug == Some(CbnBug::OtherStage) {
-            self.ring.costs.stage = match self.spec.costs.stage {
+            self.below.costs.stage = match self.spec.costs.stage {
                 Stage::Tight => Stage::Merged,
                 _ => Stage::Tight,
             };
@@ -153,7 +152,7 @@ impl<A: Application> Host<A> {
     /// What its time went for.
     pub fn charges(&self) -> Charges {
         let mut charges = self.charges;
-        charges.add(&self.ring.charges);
+        charges.add(&self.below.charges);
         charges
     }
 
@@ -209,7 +208,7 @@ impl<A: Application> Host<A> {
 
     /// Spends the time of MSDL's work, which its access has noted.
     fn pays(&mut self) {
-        let spent = std::mem::take(&mut self.ring.spent);
+        let spent = std::mem::take(&mut self.below.spent);
         self.counts.busy = self.counts.busy.plus(spent);
         self.at = self.at.plus(spent);
     }
@@ -247,7 +246,7 @@ impl<A: Application> Host<A> {
         if enters {
             station.acknowledge(self.at);
             self.counts.interrupts += 1;
-            self.spends(Charge::Interrupt, costs.receives(Instructions::INTERRUPT));
+            self.spends(Charge::Interrupt, costs.interrupt());
             let until = self.at.plus(self.dally());
             self.stack.push(Doing::Looks(until));
             return;
@@ -273,21 +272,25 @@ impl<A: Application> Host<A> {
         }
         let had_turn = std::mem::take(&mut self.may_send);
         let Some(block) = self.application.idle(self.at) else {
+            let slice = self.application.works();
+            if slice > Ps::ZERO {
+                return self.spends(Charge::Application, slice);
+            }
             // It looks at its station before it waits.
             self.waits = !had_turn;
             return;
         };
-        let channel = match self.bug {
-            Some(CbnBug::ChannelOfSender) => self.channel,
-            _ => block.channel,
+        let to = match self.bug {
+            Some(CbnBug::ChannelOfSender) => To::Channel(self.channel),
+            _ => block.to,
         };
-        let Some(association) = self.association(block.vci, channel) else {
+        let Some(association) = self.association(block.vci, to) else {
             // No circuit is left.
             self.waits = true;
             return;
         };
         // A block that is too long does not leave.
-        let sent = self.msdl.send(&mut self.ring, association, block.octets);
+        let sent = self.msdl.send(&mut self.below, association, block.octets);
         self.spends(Charge::SentBlock, self.spec.costs.sent_block);
         self.pays();
         if sent.is_ok() {

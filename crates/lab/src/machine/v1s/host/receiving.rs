@@ -78,7 +78,7 @@ impl<A: Application> Host<A> {
         let [high, low, payload @ ..] = &cell;
         let vci = u16::from_be_bytes([*high, *low]);
         let now = self.at.time();
-        self.msdl.handle_cell(now, &mut self.ring, vci, payload);
+        self.msdl.handle_cell(now, &mut self.below, vci, payload);
         self.pays();
         let counts = self.msdl.counts();
         self.counts.discarded = counts.discarded.total();

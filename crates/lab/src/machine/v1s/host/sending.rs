@@ -1,6 +1,6 @@
 //! Blocks that leave: MSDL's cells, word by word to the station, or by the DMA.
 
-use cellgate_core::upper::msna::{Association, Leaving};
+use cellgate_core::upper::msna::{Association, Leaving, To};
 use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
 
 use super::{Application, Charge, Doing, Host, Station, terms};
@@ -8,14 +8,14 @@ use crate::cbn::CbnBug;
 
 impl<A: Application> Host<A> {
     /// The association of a destination, begun with the first block.
-    pub(super) fn association(&mut self, vci: u16, channel: u8) -> Option<Association> {
-        if let Some(association) = self.associations.get(&(vci, channel)) {
+    pub(super) fn association(&mut self, vci: u16, to: To) -> Option<Association> {
+        if let Some(association) = self.associations.get(&(vci, to)) {
             return Some(*association);
         }
         let now = self.at.time();
         let own = self.msdl.free_vci(now)?;
-        let association = self.msdl.begin(now, &self.ring, terms(own, vci, channel))?;
-        self.associations.insert((vci, channel), association);
+        let association = self.msdl.begin(now, &self.below, terms(own, vci, to))?;
+        self.associations.insert((vci, to), association);
         Some(association)
     }
 
@@ -23,7 +23,7 @@ impl<A: Application> Host<A> {
     pub(super) fn sends(&mut self) {
         let mut cell = [0; CBN_CELL_LEN];
         let [high, low, payload @ ..] = &mut cell;
-        if let Some(leaving) = self.msdl.poll_cell(&mut self.ring, payload) {
+        if let Some(leaving) = self.msdl.poll_cell(&mut self.below, payload) {
             [*high, *low] = leaving.vci.to_be_bytes();
             if self.has(CbnBug::RidForgotten) {
                 cell[3] &= 3;
