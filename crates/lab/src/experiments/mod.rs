@@ -92,6 +92,8 @@ const ALL: &[&dyn Experiment] = &[
     &cbn::Figure5,
     &cbn::Figure6,
     &cbn::Figure7,
+    &cbn::Figure8,
+    &cbn::Figure9,
     &cbn::Ram,
     &cbn::Slots,
     &cbn::Overflow,

@@ -18,6 +18,8 @@ fn figures_are_as_recorded() {
         "ring-figure-5",
         "ring-figure-6",
         "ring-figure-7",
+        "ring-figure-8",
+        "ring-figure-9",
     ] {
         is_as_recorded(figure, &[]);
     }

@@ -1,6 +1,7 @@
 //! *Preliminary Performance Results for CBN Half-Duplex VME Stations (V1S)*: the ring, the
 //! station, and what a host makes of them.
 
+mod ansa;
 mod arithmetic;
 mod curves;
 mod dma;
@@ -9,6 +10,8 @@ mod figure_4;
 mod figure_5;
 mod figure_6;
 mod figure_7;
+mod figure_8;
+mod figure_9;
 mod formats;
 mod interrupts;
 mod load;
@@ -17,6 +20,7 @@ mod ram;
 mod slots;
 mod stations;
 mod tables;
+mod wires;
 
 pub(in crate::experiments) use arithmetic::Arithmetic;
 pub(in crate::experiments) use dma::Direct;
@@ -25,6 +29,8 @@ pub(in crate::experiments) use figure_4::Figure4;
 pub(in crate::experiments) use figure_5::Figure5;
 pub(in crate::experiments) use figure_6::Figure6;
 pub(in crate::experiments) use figure_7::Figure7;
+pub(in crate::experiments) use figure_8::Figure8;
+pub(in crate::experiments) use figure_9::Figure9;
 pub(in crate::experiments) use formats::Formats;
 pub(in crate::experiments) use interrupts::Interrupts;
 pub(in crate::experiments) use load::Load;
@@ -34,14 +40,14 @@ pub(in crate::experiments) use slots::Slots;
 pub(in crate::experiments) use stations::Stations;
 pub(in crate::experiments) use tables::Tables;
 
-use cellgate_core::upper::msna::Notify;
+use cellgate_core::upper::msna::{Notify, To};
 use cellgate_core::wire::MSSAR_RING_LEN;
 use cellgate_report::{Rational, Value, dec};
 
 use super::{Error, Experiment, Kind, Parameter, Progress, Settings};
 use crate::cbn::RingSpec;
 use crate::machine::v1s::{
-    Destination, HostCosts, HostSpec, Instructions, Network, Order, Script, Seat, Stage, V1sSpec,
+    Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
 };
 use crate::world::Ps;
 
@@ -96,7 +102,6 @@ struct Model {
 impl Model {
     /// The paper's, with the settings' constants.
     fn new(settings: &Settings) -> Self {
-        let ring = RingSpec::PAPER;
         let instruction = |key| ps(settings.number(key) * Rational::whole(CPU_CYCLE_NS));
         let costs = HostCosts {
             transmit: instruction("transmit_cycles"),
@@ -104,16 +109,24 @@ impl Model {
             sent_block: ps(settings.number("buffers_us") * dec("1000")),
             ..HostCosts::PAPER
         };
-        let station = V1sSpec::on(&ring, 0);
         let handshake = ps(settings.number("handshake_ns"));
+        let paper = Self::paper();
+        Self {
+            station: V1sSpec {
+                host_word: paper.station.cycle.plus(handshake),
+                ..paper.station
+            },
+            ..paper.with(costs)
+        }
+    }
+
+    fn paper() -> Self {
+        let ring = RingSpec::PAPER;
         Self {
             ring,
-            station: V1sSpec {
-                host_word: station.cycle.plus(handshake),
-                ..station
-            },
+            station: V1sSpec::on(&ring, 0),
             host: HostSpec {
-                costs,
+                costs: HostCosts::PAPER,
                 dally: Ps::ZERO,
                 order: Order::InterruptFirst,
                 dma: None,
@@ -130,6 +143,7 @@ impl Model {
             received_block: Ps::ZERO,
             blocks_cost: false,
             stage: Stage::Tight,
+            ..self.host.costs
         };
         Self {
             station: V1sSpec {
@@ -153,26 +167,35 @@ impl Model {
         }
     }
 
-    /// Stations at equal distances, each on a channel of its own: station n receives on channel n
-    /// and circuit n + 1.
+    /// Stations at equal distances, each on a channel of its own.
+    fn seats<A>(&self, scripts: impl IntoIterator<Item = A>) -> impl Iterator<Item = Seat<A>> {
+        let scripts: Vec<_> = scripts.into_iter().collect();
+        let distance = self.ring.places / scripts.len().max(1) as u32;
+        let model = *self;
+        let seat = move |(n, application): (u8, A)| Seat {
+            place: u32::from(n) * distance,
+            station: V1sSpec {
+                channel: n % model.ring.channels,
+                ..model.station
+            },
+            host: model.host,
+            circuits: Vec::new(),
+            application,
+        };
+        (0..).zip(scripts).map(seat)
+    }
+
+    /// The same: station n receives on channel n and circuit n + 1.
     fn network(
         &self,
         condition: Notify,
         scripts: impl IntoIterator<Item = Script>,
     ) -> Network<Script> {
-        let scripts: Vec<_> = scripts.into_iter().collect();
-        let distance = self.ring.places / scripts.len().max(1) as u32;
-        let seat = |(n, application): (u8, Script)| Seat {
-            place: u32::from(n) * distance,
-            station: V1sSpec {
-                channel: n % self.ring.channels,
-                ..self.station
-            },
-            host: self.host,
-            circuits: vec![(u16::from(n) + 1, condition)],
-            application,
-        };
-        Network::new(self.ring, (0..).zip(scripts).map(seat).collect())
+        let seats = (1..).zip(self.seats(scripts)).map(|(vci, mut seat)| {
+            seat.circuits = vec![(vci, condition)];
+            seat
+        });
+        Network::new(self.ring, seats.collect())
     }
 
     /// One station sends blocks of so many cells to another: how it ended.
@@ -234,7 +257,7 @@ fn received(network: &Network<Script>, host: usize) -> &[Ps] {
 const fn to(n: u8, cells: usize) -> Destination {
     Destination {
         vci: n as u16 + 1,
-        channel: n,
+        to: To::Channel(n),
         octets: cells * MSSAR_RING_LEN,
     }
 }
