@@ -26,6 +26,8 @@ pub struct Script {
     pub begun: Vec<Ps>,
     pub sent: Vec<Ps>,
     pub received: Vec<Ps>,
+    /// The octets of those that came.
+    pub lengths: Vec<usize>,
     /// Blocks with other octets than were sent.
     pub wrong: u64,
 }
@@ -134,6 +136,7 @@ impl Application for Script {
 
     fn received(&mut self, at: Ps, _: u16, block: &[u8]) {
         self.received.push(at);
+        self.lengths.push(block.len());
         self.is_waiting = false;
         self.wrong += u64::from(block != Self::octets(block.len()));
         if let Some(to) = self.answers {

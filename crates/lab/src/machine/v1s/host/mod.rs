@@ -2,10 +2,12 @@
 
 mod application;
 mod receiving;
+mod relaying;
 mod sending;
 mod spec;
 
 pub use application::{Application, Outgoing};
+pub use relaying::Onward;
 pub use spec::{Dma, HostSpec, Order};
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,6 +34,8 @@ enum Doing {
     Reads([u8; CBN_CELL_LEN], usize),
     /// The last word has come.
     Takes([u8; CBN_CELL_LEN]),
+    /// A bridge: a cell's words that go on, and their channel.
+    Relays([u8; CBN_CELL_LEN], u8, usize),
 }
 
 /// The deeds of a host.
@@ -66,6 +70,8 @@ pub struct Host<A> {
     below: Below,
     /// Those of destinations.
     associations: BTreeMap<(u16, To), Association>,
+    /// Circuits whose cells go on, and where.
+    relays: BTreeMap<u16, Onward>,
     /// Blocks that wait for the end of the handler.
     come: VecDeque<Received>,
     /// In turn: sending is next.
@@ -111,6 +117,7 @@ impl<A: Application> Host<A> {
             msdl,
             below,
             associations: BTreeMap::new(),
+            relays: BTreeMap::new(),
             come: VecDeque::new(),
             may_send: false,
             channel: 0,
@@ -226,7 +233,10 @@ impl<A: Application> Host<A> {
     const fn is_in_handler(&self) -> bool {
         matches!(
             self.stack.as_slice(),
-            [.., Doing::Looks(_) | Doing::Reads(..) | Doing::Takes(_)]
+            [
+                ..,
+                Doing::Looks(_) | Doing::Reads(..) | Doing::Takes(_) | Doing::Relays(..)
+            ]
         )
     }
 
@@ -258,6 +268,9 @@ impl<A: Application> Host<A> {
             Some(Doing::Looks(until)) => self.looks(station, until),
             Some(Doing::Reads(cell, word)) => self.reads(station, cell, word),
             Some(Doing::Takes(cell)) => self.takes(&cell),
+            Some(Doing::Relays(cell, channel, word)) => {
+                self.goes_on_with(station, cell, channel, word);
+            }
         }
     }
 

@@ -77,6 +77,9 @@ impl<A: Application> Host<A> {
         }
         let [high, low, payload @ ..] = &cell;
         let vci = u16::from_be_bytes([*high, *low]);
+        if let Some(onward) = self.relays.get(&vci) {
+            return self.takes_on(cell, *onward);
+        }
         let now = self.at.time();
         self.msdl.handle_cell(now, &mut self.below, vci, payload);
         self.pays();
