@@ -102,6 +102,7 @@ const ALL: &[&dyn Experiment] = &[
     &cbn::Direct,
     &cbn::Duplex,
     &cbn::Load,
+    &cbn::Foreseen,
     &terminals::Arithmetic,
     &terminals::Figure8,
     &terminals::HardwareCrc,

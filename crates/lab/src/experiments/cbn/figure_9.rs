@@ -147,17 +147,8 @@ impl Experiment for Figure9 {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: &[Parameter] = &[
-            super::HANDSHAKE,
-            super::TRANSMIT_CYCLES,
-            super::RECEIVE_CYCLES,
-            super::BUFFERS,
-            wires::WORD,
-            wires::START,
-            WORK,
-            RESULT,
-        ];
-        ALL
+        const ALL: [Parameter; 11] = super::and([wires::WORD, wires::START, WORK, RESULT]);
+        &ALL
     }
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {

@@ -139,10 +139,11 @@ fn knee(model: &Model, dally: &str) -> Result<Check, Error> {
     let ours = cycle * Rational::whole(high);
     let what =
         format!("distance of cells beyond which a block costs more than one, dally {dally} us");
-    // To a cycle, to another that a word takes to the host, and to a look.
-    let near = cycle * dec("2") + us(model.host.costs.receive);
+    // A cell is seen a cycle after it has come, to a cycle, and to a look of who dallies.
+    let looks = if dally == "0" { "0" } else { "1" };
+    let near = cycle + us(model.host.costs.receive) * dec(looks);
     Ok(Claim::calibrated("interrupts", &what, "").number(
-        CELL_US + dec(dally),
+        CELL_US + cycle + dec(dally),
         Tolerance::Absolute(near),
         &Value::new(ours, 2, "us"),
     ))

@@ -12,6 +12,7 @@ mod figure_6;
 mod figure_7;
 mod figure_8;
 mod figure_9;
+mod foreseen;
 mod formats;
 mod interrupts;
 mod load;
@@ -31,6 +32,7 @@ pub(in crate::experiments) use figure_6::Figure6;
 pub(in crate::experiments) use figure_7::Figure7;
 pub(in crate::experiments) use figure_8::Figure8;
 pub(in crate::experiments) use figure_9::Figure9;
+pub(in crate::experiments) use foreseen::Foreseen;
 pub(in crate::experiments) use formats::Formats;
 pub(in crate::experiments) use interrupts::Interrupts;
 pub(in crate::experiments) use load::Load;
@@ -79,13 +81,67 @@ const BUFFERS: Parameter = Parameter::number(
     Rational::new(HostCosts::SENT_BLOCK.ps() as i128, 1_000_000),
     (dec("0"), dec("1000")),
 );
-const PARAMETERS: &[Parameter] = &[HANDSHAKE, TRANSMIT_CYCLES, RECEIVE_CYCLES, BUFFERS];
+const ROTATION: Parameter = Parameter::number(
+    "rotation_us",
+    "a slot's time for its way round, us",
+    Rational::new(RingSpec::PAPER.rotation.ps() as i128, 1_000_000),
+    (dec("15"), dec("40")),
+);
+const FRAMES: Parameter = Parameter::whole(
+    "frames",
+    "frames on the ring, each of a slot a channel",
+    RingSpec::PAPER.frames as i128,
+    (1, 64),
+);
+const RAM_CYCLE: Parameter = Parameter::number(
+    "ram_cycle_ns",
+    "from one access to the station's RAM to the next, ns",
+    Rational::new(V1sSpec::CYCLE.ps() as i128, 1_000),
+    (dec("200"), dec("500")),
+);
+const FIFO: Parameter = Parameter::whole(
+    "fifo_cells",
+    "cells of each of the station's FIFOs",
+    V1sSpec::FIFO as i128,
+    (192, 4_096),
+);
+const MODEL: [Parameter; 7] = [
+    HANDSHAKE,
+    TRANSMIT_CYCLES,
+    RECEIVE_CYCLES,
+    BUFFERS,
+    ROTATION,
+    RAM_CYCLE,
+    FIFO,
+];
+const PARAMETERS: &[Parameter] = &MODEL;
+
+/// The model's parameters, and those of an experiment.
+const fn and<const M: usize, const N: usize>(own: [Parameter; M]) -> [Parameter; N] {
+    assert!(N == M + MODEL.len(), "as many as there are");
+    let mut all = [HANDSHAKE; N];
+    let mut n = 0;
+    while n < N {
+        all[n] = if n < M { own[n] } else { MODEL[n - M] };
+        n += 1;
+    }
+    all
+}
 
 /// The 68030's clock: 20 MHz.
 const CPU_CYCLE_NS: i128 = 50;
 
 const fn cycles(span: Ps) -> Rational {
     Rational::new(span.ps() as i128, 1_000 * CPU_CYCLE_NS)
+}
+
+/// The ring of these settings.
+fn ring(settings: &Settings) -> RingSpec {
+    RingSpec {
+        rotation: ps(settings.number("rotation_us") * dec("1000")),
+        frames: settings.whole("frames") as u32,
+        ..RingSpec::PAPER
+    }
 }
 
 /// Longer than any run: what is not done by then stands still.
@@ -109,14 +165,23 @@ impl Model {
             sent_block: ps(settings.number("buffers_us") * dec("1000")),
             ..HostCosts::PAPER
         };
-        let handshake = ps(settings.number("handshake_ns"));
-        let paper = Self::paper();
+        let (cycle, handshake) = (
+            settings.number("ram_cycle_ns"),
+            settings.number("handshake_ns"),
+        );
+        let ring = RingSpec {
+            rotation: ps(settings.number("rotation_us") * dec("1000")),
+            ..RingSpec::PAPER
+        };
         Self {
+            ring,
             station: V1sSpec {
-                host_word: paper.station.cycle.plus(handshake),
-                ..paper.station
+                cycle: ps(cycle),
+                host_word: ps(cycle).plus(ps(handshake)),
+                fifo: settings.whole("fifo_cells") as usize,
+                ..V1sSpec::on(&ring, 0)
             },
-            ..paper.with(costs)
+            ..Self::paper().with(costs)
         }
     }
 

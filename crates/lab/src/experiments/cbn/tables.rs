@@ -5,7 +5,7 @@ use cellgate_report::{
 
 use super::{
     Destination, END, Error, Experiment, HostCosts, Model, Network, Notify, Parameter, Progress,
-    RingSpec, Script, Settings, To, received, us,
+    RingSpec, Script, Settings, To, V1sSpec, received, us,
 };
 use crate::machine::v1s::{Charge, Instructions};
 
@@ -18,6 +18,12 @@ const fn instructions(key: &'static str, what: &'static str, default: u64) -> Pa
 
 const PAPER: Instructions = Instructions::PAPER;
 const ALL: &[Parameter] = &[
+    Parameter::whole(
+        "channels",
+        "channels of the ring, on each of which a station hears a broadcast",
+        RingSpec::PAPER.channels as i128,
+        (1, 8),
+    ),
     instructions(
         "transmit_call",
         "instructions of a call to send (Table 1)",
@@ -83,8 +89,6 @@ const ALL: &[Parameter] = &[
 /// Cells of a block, and blocks.
 const CELLS: usize = 20;
 const BLOCKS: u64 = 3;
-/// Stations that hear a broadcast, one on each channel.
-const HEAR: u8 = RingSpec::PAPER.channels;
 const EVERYBODY: u16 = 9;
 
 impl Experiment for Tables {
@@ -120,7 +124,15 @@ impl Experiment for Tables {
             instructions,
             ..HostCosts::PAPER
         };
-        let model = Model::paper().with(costs);
+        let ring = RingSpec {
+            channels: of("channels") as u8,
+            ..RingSpec::PAPER
+        };
+        let model = Model {
+            ring,
+            station: V1sSpec::on(&ring, 0),
+            ..Model::paper().with(costs)
+        };
         let rows = Rows::counted(&model)?;
         progress.step(1, 2);
         let mut checks = rows.checks();
@@ -325,14 +337,15 @@ fn broadcast(model: &Model) -> Result<Vec<Check>, Error> {
         to: To::All,
         octets: CELLS * super::MSSAR_RING_LEN,
     };
-    let quiet = (0..HEAR).map(|_| Script::default());
+    let channels = model.ring.channels;
+    let quiet = (0..channels).map(|_| Script::default());
     let scripts = [Script::sends(to, 1)].into_iter().chain(quiet);
     let seats = model.seats(scripts).map(|mut seat| {
         seat.circuits = vec![(EVERYBODY, Notify::Every)];
         seat
     });
     let mut network = Network::new(model.ring, seats.collect());
-    let hearers = 1..=usize::from(HEAR);
+    let hearers = 1..=usize::from(channels);
     network.run(END, |network| {
         let mut hearers = hearers.clone();
         hearers.all(|n| !received(network, n).is_empty())
@@ -346,24 +359,24 @@ fn broadcast(model: &Model) -> Result<Vec<Check>, Error> {
         let claim = Claim::derived("C14", what, "check if broadcast");
         exactly(claim, expected, Rational::from(ours), unit)
     };
-    let channels = u64::from(model.ring.channels);
+    let paper = u64::from(RingSpec::PAPER.channels);
     let cells = network.stations()[0].counts().sent;
     Ok(vec![
         is(
             "channels that are chosen for a block to all",
-            channels,
+            paper,
             selections,
             "channels",
         ),
         is(
             "its cells that leave, once on each",
-            channels * CELLS as u64,
+            paper * CELLS as u64,
             cells,
             "cells",
         ),
         is(
             "blocks that stations have of it, one on each",
-            channels,
+            paper,
             blocks,
             "blocks",
         ),

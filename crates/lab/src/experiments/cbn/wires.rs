@@ -21,14 +21,7 @@ pub(super) const START: Parameter = Parameter::number(
     Rational::new(EtherSpec::START.ps() as i128, 1_000_000),
     (dec("0"), dec("10000")),
 );
-pub(super) const PARAMETERS: &[Parameter] = &[
-    super::HANDSHAKE,
-    super::TRANSMIT_CYCLES,
-    super::RECEIVE_CYCLES,
-    super::BUFFERS,
-    WORD,
-    START,
-];
+pub(super) const PARAMETERS: &[Parameter] = &super::and::<2, 9>([WORD, START]);
 
 /// A network of two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
