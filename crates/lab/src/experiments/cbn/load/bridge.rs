@@ -3,13 +3,14 @@
 use cellgate_report::{Check, Claim, Entry, Rational, Table, Tolerance, Value, dec};
 
 use super::super::{
-    END, Error, HostSpec, Model, Network, Notify, Script, done, ps, received, to, us,
+    END, Error, HostSpec, Model, Network, Notify, Script, done, ps, received, slope, to, us,
 };
 use crate::machine::v1s::Onward;
 use crate::world::Ps;
 
-/// Cells of the block.
+/// Cells of the block, and of one that is longer.
 const CELLS: usize = 64;
+const MORE: usize = 128;
 /// Longer than a bridge by cell leaves its receiver without one.
 const DALLY_US: Rational = dec("20");
 
@@ -27,6 +28,8 @@ pub(super) struct Way {
     interrupts: u64,
     /// From the call that sends the block to the process that has it.
     delay_us: Rational,
+    /// Of that, what a cell more takes.
+    cell_us: Rational,
     /// Of the last host's CPU.
     busy_us: Rational,
 }
@@ -46,26 +49,31 @@ pub(super) fn ways(model: &Model) -> Result<[Way; 4], Error> {
 }
 
 fn way(model: &Model, name: &'static str, by: By, dally: Ps) -> Result<Way, Error> {
-    let network = one_block(model, by, dally)?;
-    let begun = network.hosts()[SENDER].application().begun[0];
-    let came = received(&network, LAST.into())[0];
-    let counts = network.hosts()[usize::from(LAST)].counts();
+    let block = |cells| -> Result<_, Error> {
+        let network = one_block(model, by, dally, cells)?;
+        let begun = network.hosts()[SENDER].application().begun[0];
+        let came = received(&network, LAST.into())[0];
+        let counts = *network.hosts()[usize::from(LAST)].counts();
+        Ok((counts, us(came.since(begun))))
+    };
+    let ((counts, delay_us), (_, longer_us)) = (block(CELLS)?, block(MORE)?);
     Ok(Way {
         name,
         interrupts: counts.interrupts,
-        delay_us: us(came.since(begun)),
+        delay_us,
+        cell_us: slope([(CELLS, delay_us), (MORE, longer_us)]),
         busy_us: us(counts.busy),
     })
 }
 
-fn one_block(model: &Model, by: By, dally: Ps) -> Result<Network<Script>, Error> {
+fn one_block(model: &Model, by: By, dally: Ps, cells: usize) -> Result<Network<Script>, Error> {
     let first = if by == By::Nobody { LAST } else { BRIDGE };
     let middle = match by {
         By::Block => Script::answers(to(LAST, 0)),
         By::Nobody | By::Cell => Script::default(),
     };
     let scripts = [
-        Script::sends(to(first, CELLS), 1),
+        Script::sends(to(first, cells), 1),
         middle,
         Script::default(),
     ];
@@ -98,6 +106,7 @@ pub(super) fn table(ways: &[Way]) -> Table {
             ("bridge", "bridge"),
             ("interrupts", "interrupts"),
             ("delay_us", "delay, us"),
+            ("cell_us", "a cell of it, us"),
             ("busy_us", "last CPU, us"),
         ],
     );
@@ -106,6 +115,7 @@ pub(super) fn table(ways: &[Way]) -> Table {
             Entry::text(way.name),
             Entry::number(way.interrupts, 0),
             Entry::number(way.delay_us, 0),
+            Entry::number(way.cell_us, 2),
             Entry::number(way.busy_us, 0),
         ]);
     }
@@ -121,15 +131,20 @@ pub(super) fn checks([alone, block, cell, dallying]: &[Way; 4]) -> Vec<Check> {
             &Value::new(way.interrupts, 0, "interrupts"),
         )
     };
+    let slope_of = |what: &str, way: &Way, expected: &str| {
+        Claim::calibrated("bridge", &format!("{what}, delay"), "").number(
+            dec(expected),
+            Tolerance::Percent(dec("1")),
+            &Value::new(way.cell_us, 2, "us"),
+        )
+    };
     vec![
         interrupts("interrupts of a block without a bridge", alone, 1),
         interrupts("of one that a bridge sends on as a whole", block, 1),
         interrupts("of one that a bridge sends on by cell", cell, CELLS as u64),
         interrupts("the same, the last host dallying", dallying, 1),
-        Claim::shape("bridge", "delay by block over delay by cell", "cut-through").number(
-            dec("1"),
-            Tolerance::AtLeast,
-            &Value::ratio(block.delay_us.over(cell.delay_us), 2, "times"),
-        ),
+        slope_of("a cell more of a block without a bridge", alone, "18.03"),
+        slope_of("of one that a bridge sends on as a whole", block, "36.06"),
+        slope_of("of one that a bridge sends on by cell", cell, "33.93"),
     ]
 }
