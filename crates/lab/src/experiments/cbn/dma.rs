@@ -15,7 +15,7 @@ const PROTOCOL: Parameter = Parameter::number(
     "protocol_us",
     "what a cell takes beside its copy, us",
     dec("3.3"),
-    (dec("1.5"), dec("100")),
+    (dec("2"), dec("100")),
 );
 const WORD: Parameter = Parameter::number(
     "dma_word_ns",

@@ -16,7 +16,7 @@ const CELL: Parameter = Parameter::number(
     "cell_us",
     "what a cell takes the processor of an interface whose words are copied for it, us",
     dec("5.12"),
-    (dec("0"), dec("1000")),
+    (dec("1"), dec("1000")),
 );
 /// Bits of data of a cell that has 48 octets.
 const LONG_BITS: Rational = dec("384");

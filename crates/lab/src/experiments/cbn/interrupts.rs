@@ -25,7 +25,7 @@ const SLOW: Parameter = Parameter::number(
     "slow_us",
     "distance of cells that come slowly, us",
     dec("50"),
-    (dec("1"), dec("500")),
+    (dec("5"), dec("500")),
 );
 /// Dallies, in times of what an interrupt costs.
 const DALLIES: [&str; 6] = ["0", "0.25", "0.5", "1", "2", "4"];

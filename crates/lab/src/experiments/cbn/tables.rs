@@ -22,7 +22,7 @@ const ALL: &[Parameter] = &[
         "channels",
         "channels of the ring, on each of which a station hears a broadcast",
         RingSpec::PAPER.channels as i128,
-        (1, 8),
+        (2, 8),
     ),
     instructions(
         "transmit_call",

@@ -13,13 +13,13 @@ pub(super) const WORD: Parameter = Parameter::number(
     "ether_word_ns",
     "what a word costs the host of an Ethernet, ns (calibrated)",
     Rational::new(EtherSpec::WORD.ps() as i128, 1_000),
-    (dec("0"), dec("10000")),
+    (dec("0"), dec("3000")),
 );
 pub(super) const START: Parameter = Parameter::number(
     "ether_start_us",
     "what an Ethernet's interface takes to start, us (calibrated)",
     Rational::new(EtherSpec::START.ps() as i128, 1_000_000),
-    (dec("0"), dec("10000")),
+    (dec("0"), dec("2000")),
 );
 pub(super) const PARAMETERS: &[Parameter] = &super::and::<2, 9>([WORD, START]);
 
