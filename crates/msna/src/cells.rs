@@ -29,8 +29,8 @@ pub(crate) struct Cells {
 struct Atm;
 
 impl Access for Atm {
-    fn data_len(&self) -> u8 {
-        MSSAR_ATM_LEN as u8
+    fn data_len(&self) -> Option<u8> {
+        Some(MSSAR_ATM_LEN as u8)
     }
 }
 

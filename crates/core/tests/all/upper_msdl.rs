@@ -14,8 +14,8 @@ struct Ring {
 }
 
 impl Access for Ring {
-    fn data_len(&self) -> u8 {
-        32
+    fn data_len(&self) -> Option<u8> {
+        Some(32)
     }
 
     fn channels(&self) -> u8 {
@@ -103,6 +103,59 @@ fn blocks_go_from_end_to_end_in_order_on_the_channel_of_their_destination() {
     assert_eq!(other.poll_received(), None);
     let counts = other.counts();
     assert_eq!(counts.discarded.total(), 0);
+}
+
+/// A network whose packets have room for a block.
+struct Packets;
+
+impl Access for Packets {
+    fn data_len(&self) -> Option<u8> {
+        None
+    }
+}
+
+#[test]
+fn blocks_go_whole_where_packets_have_room_for_them() {
+    let [mut one, mut other] = [(); 2].map(|()| Msdl::new(config()));
+    let terms = |receives, sends| Terms {
+        receives,
+        sends,
+        max_block: 1_496,
+        ..TERMS
+    };
+    let there = one.begin(LATE, &Packets, terms(101, 102)).unwrap();
+    let back = other.begin(LATE, &Packets, terms(102, 101)).unwrap();
+    for len in [0, 1, 1_496] {
+        let sent = vec![len as u8; len];
+        one.send(&mut Packets, there, sent.clone()).unwrap();
+        assert_eq!(one.poll_cell(&mut Packets, &mut [0; 256]), None);
+        let (leaving, block) = one.poll_packet(&mut Packets).unwrap();
+        assert!(leaving.is_last);
+        assert_eq!((leaving.vci, &block), (102, &sent));
+        other.handle_packet(&mut Packets, leaving.vci, &block);
+        let received = other.poll_received().unwrap();
+        assert_eq!((received.association, &received.block), (back, &sent));
+        other.recycle(received);
+    }
+    assert_eq!(one.poll_packet(&mut Packets), None);
+    let (len, max) = (1_497, 1_496);
+    let long = one.send(&mut Packets, there, vec![0; len]);
+    assert_eq!(long, Err(SendError::TooLong { len, max }));
+    other.handle_packet(&mut Packets, 102, &[0; 1_497]);
+    other.handle_packet(&mut Packets, 103, &[0; 4]);
+    // A cell is none of a circuit whose blocks come whole, nor a packet of one with cells.
+    handle(&mut other, 102, &[1, 1, 0, 0]);
+    begin(&mut other, 103, 101);
+    other.handle_packet(&mut Packets, 103, &[0; 4]);
+    let discarded = |reason| discarded(&other, reason);
+    assert_eq!(discarded(Discard::Oversized), 1);
+    assert_eq!(discarded(Discard::UnknownVc), 3);
+    assert_eq!(other.counts().delivered, 3);
+    assert_eq!(other.poll_received(), None);
+    // What is queued is counted, and forgotten with its association.
+    one.send(&mut Packets, there, vec![0; 1_000]).unwrap();
+    one.end(LATE, there);
+    assert_eq!(one.poll_packet(&mut Packets), None);
 }
 
 #[test]

@@ -25,6 +25,17 @@ impl Saturated {
     }
 }
 
+impl Saturated {
+    /// The longest wait, that of a cell that has waited until then among them.
+    pub fn longest_until(&self, end: Ps) -> Ps {
+        self.longest.max(self.waits(end))
+    }
+
+    fn waits(&self, at: Ps) -> Ps {
+        at.since(self.last.max(self.from))
+    }
+}
+
 impl Attached for Saturated {
     fn passes(&mut self, _: Ps, _: u8, _: &CbnCell) -> bool {
         false
@@ -34,7 +45,7 @@ impl Attached for Saturated {
         if channel > 0 || at < self.from {
             return None;
         }
-        self.longest = self.longest.max(at.since(self.last.max(self.from)));
+        self.longest = self.longest.max(self.waits(at));
         self.last = at;
         self.sent += 1;
         Some(CbnCell::EMPTY)

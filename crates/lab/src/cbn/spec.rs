@@ -75,6 +75,15 @@ impl RingSpec {
         number
     }
 
+    /// The same fibre with a clock that is `numerator / denominator` times as fast: it holds as
+    /// many more frames, but for what is none.
+    pub const fn at_clock(self, numerator: u32, denominator: u32) -> Self {
+        Self {
+            frames: self.frames * numerator / denominator,
+            ..self
+        }
+    }
+
     /// A frame's time to pass, in `parts` of it: how long `part` of them take. Rounded down.
     pub const fn frame_part(&self, part: u32, parts: u32) -> Ps {
         let whole = self.rotation.ps() as u128 * part as u128;

@@ -9,6 +9,7 @@
 
 mod cost;
 mod esp;
+pub mod ethernet;
 mod host;
 pub mod p90;
 pub mod pc386;

@@ -6,6 +6,7 @@ mod recorded;
 mod corpus;
 mod crossing;
 mod ends;
+mod ethernet;
 mod experiments;
 mod hostile;
 mod l4atm;

@@ -1,10 +1,10 @@
 //! The V1S station and its host: what the paper measured comes out, and what it says of the
 //! hardware holds.
 
-use cellgate_core::upper::msna::Notify;
+use cellgate_core::upper::msna::{Notify, To};
 use cellgate_lab::cbn::RingSpec;
 use cellgate_lab::machine::v1s::{
-    Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
+    Destination, HostCosts, HostSpec, Network, Onward, Order, Script, Seat, Stage, V1sSpec,
 };
 use cellgate_lab::world::Ps;
 
@@ -50,7 +50,7 @@ fn pair_of(
 const fn to(vci: u16, channel: u8, octets: usize) -> Destination {
     Destination {
         vci,
-        channel,
+        to: To::Channel(channel),
         octets,
     }
 }
@@ -80,6 +80,74 @@ fn each_word_crosses_the_ram_twice() {
     for station in network.stations() {
         assert_eq!(station.counts().accesses, 2 * 9 * 200);
     }
+}
+
+/// Station n receives on channel n.
+fn receiving(circuits: [&[u16]; 3], scripts: [Script; 3], by_circuit: bool) -> Network<Script> {
+    let seat = |(n, (circuits, application)): (u8, (&[u16], Script))| Seat {
+        place: u32::from(n) * 80,
+        station: V1sSpec {
+            channel: n,
+            by_circuit,
+            ..V1sSpec::on(&RingSpec::PAPER, 0)
+        },
+        host: HOST,
+        circuits: circuits.iter().map(|vci| (*vci, Notify::Every)).collect(),
+        application,
+    };
+    let seats = (0..).zip(circuits.into_iter().zip(scripts));
+    Network::new(RingSpec::PAPER, seats.map(seat).collect())
+}
+
+#[test]
+fn a_block_to_all_comes_once_on_each_channel() {
+    let all = Destination {
+        to: To::All,
+        ..to(9, 0, 70)
+    };
+    let scripts = [Script::sends(all, 2), Script::default(), Script::default()];
+    let mut network = receiving([&[], &[9], &[9]], scripts, false);
+    network.run(Ps::from_ns(5_000_000), |_| false);
+    assert_eq!(network.stations()[0].counts().sent, 2 * 4 * 3);
+    for host in &network.hosts()[1..] {
+        assert_eq!(host.application().lengths, [70, 70]);
+        assert_eq!(host.application().wrong, 0);
+    }
+}
+
+#[test]
+fn a_bridge_by_cell_hands_on_blocks_octet_for_octet() {
+    let sends = Script::sends(to(2, 1, 100 * CELL - 1), 2);
+    let scripts = [sends, Script::default(), Script::default()];
+    let mut network = receiving([&[], &[2], &[3]], scripts, false);
+    let onward = Onward { vci: 3, channel: 2 };
+    network.seat(1).1.relays(2, onward);
+    network.run(Ps::from_ns(50_000_000), |_| false);
+    let hosts = network.hosts();
+    assert_eq!(hosts[1].counts().received_blocks, 0);
+    assert_eq!(hosts[1].counts().cells_written, 200);
+    assert_eq!(hosts[1].charges().total(), hosts[1].counts().busy);
+    assert_eq!(hosts[2].application().lengths, [100 * CELL - 1; 2]);
+    assert_eq!(hosts[2].application().wrong, 0);
+}
+
+#[test]
+fn circuits_with_fifos_of_their_own_are_read_in_turn() {
+    let scripts = || {
+        let to_one = Script::sends(to(7, 2, 60 * CELL), 3);
+        let to_other = Script::sends(to(8, 2, 60 * CELL), 3);
+        [to_one, to_other, Script::default()]
+    };
+    let blocks = |by_circuit| {
+        let mut network = receiving([&[], &[], &[7, 8]], scripts(), by_circuit);
+        network.run(Ps::from_ns(50_000_000), |_| false);
+        let station = network.stations()[2].counts();
+        assert_eq!((station.read, station.overflowed), (360, 0));
+        assert_eq!(network.hosts()[2].application().wrong, 0);
+        assert_eq!(network.hosts()[2].application().lengths, [60 * CELL; 6]);
+        station.high_water
+    };
+    assert!(blocks(true) < blocks(false));
 }
 
 fn us(span: Ps) -> f64 {
@@ -154,6 +222,7 @@ fn costless(station: V1sSpec, channels: [&[u8]; 2]) -> Vec<f64> {
         received_block: free,
         blocks_cost: false,
         stage: Stage::Tight,
+        ..HostCosts::PAPER
     };
     let host = HostSpec { costs, ..HOST };
     let station = V1sSpec {

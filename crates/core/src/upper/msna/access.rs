@@ -8,20 +8,20 @@ pub enum Work {
     CheckBroadcast,
     /// The channel on which it goes is found.
     SelectChannel,
-    /// A cell of it is made.
+    /// A cell of it is made, or the packet that has all of it.
     TransmitCell,
     /// A block is handed on that has come.
     ReceiveCall,
     /// The association of a block is found.
     LookUp,
-    /// A cell's header is looked at.
+    /// The header of a cell or packet is looked at.
     ReceiveCell,
 }
 
 /// The network below.
 pub trait Access {
-    /// Octets of a block in each of its cells.
-    fn data_len(&self) -> u8;
+    /// Octets of a block in each of its cells; none: packets have room for all of it.
+    fn data_len(&self) -> Option<u8>;
 
     /// Channels on each of which some stations receive.
     fn channels(&self) -> u8 {

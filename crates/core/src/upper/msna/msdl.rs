@@ -21,7 +21,7 @@ pub struct MsdlConfig {
 }
 
 /// The destination of an association's blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum To {
     /// The station that receives the circuit on this channel.
     Channel(u8),
@@ -85,16 +85,16 @@ pub enum SendError {
     Full,
 }
 
-/// The fates of cells that came.
+/// The fates of cells or packets that came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MsdlCounts {
-    /// Cells of blocks that were handed on.
+    /// Those of blocks that were handed on.
     pub delivered: u64,
-    /// Cells that were thrown away, under the adapter's reasons.
+    /// Those that were thrown away, under the adapter's reasons.
     pub discarded: DiscardCounts,
 }
 
-/// Associations, and blocks in cells on their circuits.
+/// Associations, and blocks on their circuits: in cells, or whole, as [`Access`] has it.
 ///
 /// There is no recovery: what is lost on the way is lost. Anybody may end an association at any
 /// time without asking the other end, whose cells come to nobody then. A circuit gets no other
@@ -120,7 +120,8 @@ pub struct Msdl {
 struct Circuit {
     association: Association,
     terms: Terms,
-    reassembler: Reassembler,
+    /// None: blocks come whole.
+    reassembler: Option<Reassembler>,
     rid: u8,
 }
 
@@ -129,7 +130,8 @@ struct Sending {
     association: Association,
     vci: u16,
     block: Vec<u8>,
-    segmenter: Segmenter,
+    /// None: it leaves whole.
+    segmenter: Option<Segmenter>,
     /// Channels, the one on which it leaves first.
     channels: core::ops::Range<u8>,
 }
@@ -156,9 +158,7 @@ impl Msdl {
     /// Cells of blocks in progress.
     pub fn held_cells(&self) -> u32 {
         let circuits = self.circuits.iter().flatten();
-        circuits
-            .map(|circuit| circuit.reassembler.held_cells())
-            .sum()
+        circuits.map(Circuit::held_cells).sum()
     }
 
     fn index(&self, vci: u16) -> Option<usize> {
@@ -206,8 +206,8 @@ impl Msdl {
             serial: self.serial,
         };
         self.serial = self.serial.wrapping_add(1);
-        let limits = Limits {
-            data_len: access.data_len(),
+        let limits = |data_len| Limits {
+            data_len,
             max_block: terms.max_block,
             blocks: terms.senders,
             timeout_ns: self.config.timeout_ns,
@@ -215,7 +215,7 @@ impl Msdl {
         *slot = Some(Circuit {
             association,
             terms,
-            reassembler: Reassembler::new(limits),
+            reassembler: access.data_len().map(limits).map(Reassembler::new),
             rid: 0,
         });
         Some(association)
@@ -227,7 +227,7 @@ impl Msdl {
         let Some(circuit) = self.circuit(association) else {
             return;
         };
-        let held = circuit.reassembler.held_cells();
+        let held = circuit.held_cells();
         self.counts.discarded.add(Discard::Closed, held.into());
         if let Some(index) = self.index(association.vci) {
             self.circuits[index] = None;
@@ -257,9 +257,12 @@ impl Msdl {
         let full = self.queued + block.len() > self.config.queue_max;
         let circuit = self.circuit(association).ok_or(SendError::Ended)?;
         let (len, max) = (block.len(), circuit.terms.max_block);
-        let segmenter = Segmenter::new(len, circuit.rid, access.data_len());
-        let segmenter = segmenter.filter(|_| len <= max.into());
-        let segmenter = segmenter.ok_or(SendError::TooLong { len, max })?;
+        let too_long = SendError::TooLong { len, max };
+        if len > max.into() {
+            return Err(too_long);
+        }
+        let cells = |data_len| Segmenter::new(len, circuit.rid, data_len).ok_or(too_long);
+        let segmenter = access.data_len().map(cells).transpose()?;
         if full {
             return Err(SendError::Full);
         }
@@ -284,19 +287,20 @@ impl Msdl {
     }
 
     /// Writes the next cell's data to the front of `out`; none: nothing waits, or `out` is too
-    /// short.
+    /// short, or what waits leaves whole.
     pub fn poll_cell(&mut self, access: &mut impl Access, out: &mut [u8]) -> Option<Leaving> {
         let sending = self.queue.front_mut()?;
-        if !sending.segmenter.emit_cell(&sending.block, out) {
+        let segmenter = sending.segmenter.as_mut()?;
+        if !segmenter.emit_cell(&sending.block, out) {
             return None;
         }
         access.work(Work::TransmitCell);
         let (vci, channel) = (sending.vci, sending.channels.start);
-        let mut is_last = sending.segmenter.left() == 0;
+        let mut is_last = segmenter.left() == 0;
         if is_last {
             sending.channels.next();
             is_last = sending.channels.is_empty();
-            sending.segmenter.rewind();
+            segmenter.rewind();
         }
         if is_last && let Some(sent) = self.queue.pop_front() {
             self.queued -= sent.block.len();
@@ -308,18 +312,42 @@ impl Msdl {
         })
     }
 
+    /// The next block, of a network whose packets have room for all of it; none: nothing waits,
+    /// or what waits leaves in cells.
+    pub fn poll_packet(&mut self, access: &mut impl Access) -> Option<(Leaving, Vec<u8>)> {
+        let sending = self.queue.front_mut()?;
+        if sending.segmenter.is_some() {
+            return None;
+        }
+        let (vci, channel) = (sending.vci, sending.channels.next()?);
+        access.work(Work::TransmitCell);
+        let is_last = sending.channels.is_empty();
+        let block = match is_last {
+            false => sending.block.clone(),
+            true => self.queue.pop_front()?.block,
+        };
+        self.queued -= if is_last { block.len() } else { 0 };
+        let leaving = Leaving {
+            vci,
+            channel,
+            is_last,
+        };
+        Some((leaving, block))
+    }
+
     /// A cell has come, with this data. The caller takes blocks by [`Msdl::poll_received`].
     pub fn handle_cell(&mut self, now: Time, access: &mut impl Access, vci: u16, data: &[u8]) {
         access.work(Work::ReceiveCell);
-        let circuit = self
-            .index(vci)
-            .and_then(|index| self.circuits.get_mut(index))
-            .and_then(Option::as_mut);
-        let Some(circuit) = circuit else {
+        let circuit = self.on_circuit(vci);
+        let in_cells = circuit.and_then(|circuit| {
+            let association = circuit.association;
+            Some((association, circuit.reassembler.as_mut()?))
+        });
+        let Some((association, reassembler)) = in_cells else {
             self.counts.discarded.add(Discard::UnknownVc, 1);
             return;
         };
-        let Outcome { failed, cell } = circuit.reassembler.handle(now, data);
+        let Outcome { failed, cell } = reassembler.handle(now, data);
         self.counts.fails(failed);
         match cell {
             Verdict::Held => {}
@@ -329,11 +357,37 @@ impl Msdl {
                 access.work(Work::LookUp);
                 self.counts.delivered += u64::from(block.cells);
                 self.received.push_back(Received {
-                    association: circuit.association,
+                    association,
                     block: block.octets,
                 });
             }
         }
+    }
+
+    /// A packet has come, with this block.
+    pub fn handle_packet(&mut self, access: &mut impl Access, vci: u16, block: &[u8]) {
+        access.work(Work::ReceiveCell);
+        let circuit = self.on_circuit(vci);
+        let whole = circuit.filter(|circuit| circuit.reassembler.is_none());
+        let discard = match whole {
+            None => Discard::UnknownVc,
+            Some(circuit) if block.len() > circuit.terms.max_block.into() => Discard::Oversized,
+            Some(circuit) => {
+                let association = circuit.association;
+                access.work(Work::ReceiveCall);
+                access.work(Work::LookUp);
+                self.counts.delivered += 1;
+                let block = block.to_vec();
+                self.received.push_back(Received { association, block });
+                return;
+            }
+        };
+        self.counts.discarded.add(discard, 1);
+    }
+
+    fn on_circuit(&mut self, vci: u16) -> Option<&mut Circuit> {
+        let index = self.index(vci)?;
+        self.circuits.get_mut(index)?.as_mut()
     }
 
     /// A block that has come.
@@ -343,26 +397,34 @@ impl Msdl {
 
     /// Takes the memory of a block back.
     pub fn recycle(&mut self, received: Received) {
-        if let Some(circuit) = self.circuit(received.association) {
-            circuit.reassembler.recycle(received.block);
+        let circuit = self.circuit(received.association);
+        if let Some(reassembler) = circuit.and_then(|circuit| circuit.reassembler.as_mut()) {
+            reassembler.recycle(received.block);
         }
     }
 
     /// When [`Msdl::handle_deadline`] is due.
     pub fn next_deadline(&self) -> Option<Time> {
         let circuits = self.circuits.iter().flatten();
-        circuits
-            .filter_map(|circuit| circuit.reassembler.next_deadline())
-            .min()
+        let in_cells = circuits.filter_map(|circuit| circuit.reassembler.as_ref());
+        in_cells.filter_map(Reassembler::next_deadline).min()
     }
 
     /// Gives up blocks that are late.
     pub fn handle_deadline(&mut self, now: Time) {
-        for circuit in self.circuits.iter_mut().flatten() {
-            while let Some(failed) = circuit.reassembler.handle_deadline(now) {
+        let circuits = self.circuits.iter_mut().flatten();
+        for reassembler in circuits.filter_map(|circuit| circuit.reassembler.as_mut()) {
+            while let Some(failed) = reassembler.handle_deadline(now) {
                 self.counts.fails(Some(failed));
             }
         }
+    }
+}
+
+impl Circuit {
+    fn held_cells(&self) -> u32 {
+        let reassembler = self.reassembler.as_ref();
+        reassembler.map_or(0, Reassembler::held_cells)
     }
 }
 

@@ -13,8 +13,8 @@ const MAX_BLOCK: u16 = 8160;
 struct Cells;
 
 impl Access for Cells {
-    fn data_len(&self) -> u8 {
-        46
+    fn data_len(&self) -> Option<u8> {
+        Some(46)
     }
 }
 

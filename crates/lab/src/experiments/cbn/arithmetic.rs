@@ -5,15 +5,58 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, DATA_BITS, Error, Experiment, Progress, RingSpec, Settings, V1sSpec, mbit_s, us,
+    CELL_BITS, Error, Experiment, FIFO, FRAMES, Parameter, Progress, RAM_CYCLE, ROTATION, RingSpec,
+    Settings, mbit_s, us,
 };
 
 /// Numbers in the text, of the ring and of the station.
 pub(in crate::experiments) struct Arithmetic;
 
-/// Megabits per second of the line, and of each channel (section 2).
-const LINE: Rational = dec("512");
-const CHANNEL: Rational = dec("102.4");
+/// What the text has beside the model's constants.
+const TEXT: [Parameter; 6] = [
+    Parameter::number(
+        "line_mhz",
+        "the line's clock, MHz",
+        dec("512"),
+        (dec("1"), dec("10000")),
+    ),
+    Parameter::number(
+        "channel_mbit_s",
+        "line bits of a channel, Mbit/s",
+        dec("102.4"),
+        (dec("1"), dec("10000")),
+    ),
+    Parameter::whole(
+        "data_octets",
+        "octets of data of a cell",
+        MSSAR_RING_LEN as i128,
+        (1, 255),
+    ),
+    Parameter::number(
+        "copy_us",
+        "the copy of a cell, us",
+        dec("12"),
+        (dec("1"), dec("1000")),
+    ),
+    Parameter::number(
+        "short_mbit_s",
+        "foreseen, with cells of 32 octets, Mbit/s",
+        dec("50"),
+        (dec("1"), dec("1000")),
+    ),
+    Parameter::number(
+        "long_mbit_s",
+        "foreseen, with cells of 48 octets, Mbit/s",
+        dec("75"),
+        (dec("1"), dec("1000")),
+    ),
+];
+const ALL: [Parameter; 10] = {
+    let [line, channel, data, copy, short, long] = TEXT;
+    [
+        ROTATION, FRAMES, RAM_CYCLE, FIFO, line, channel, data, copy, short, long,
+    ]
+};
 
 impl Experiment for Arithmetic {
     fn name(&self) -> &'static str {
@@ -24,12 +67,16 @@ impl Experiment for Arithmetic {
         "CBN half-duplex stations, numbers in the text (C1 to C8, C15, C16)"
     }
 
-    fn run(&self, _: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
-        let mut checks = ring();
-        checks.extend(station());
+    fn parameters(&self) -> &'static [Parameter] {
+        &ALL
+    }
+
+    fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+        let mut checks = ring(settings);
+        checks.extend(station(settings));
         progress.step(1, 1);
         Ok(Outcome {
-            tables: vec![table()],
+            tables: vec![table(settings)],
             figures: vec![Figure::of_claims("claims", "Numbers in the text", &checks)],
             checks,
             notes: vec![
@@ -52,11 +99,13 @@ fn slots_s(ring: &RingSpec) -> Rational {
     number(ring.frames) * dec("1000000") / us(ring.rotation)
 }
 
-fn ring() -> Vec<Check> {
-    let ring = RingSpec::PAPER;
+fn ring(settings: &Settings) -> Vec<Check> {
+    let ring = super::ring(settings);
+    let [line, channel, data] = ["line_mhz", "channel_mbit_s", "data_octets"];
+    let [line, channel, data] = [line, channel, data].map(|key| settings.number(key));
     let slots = number(ring.frames) * number(ring.channels);
-    let slot_bits = us(ring.rotation) * LINE / slots;
-    let channels = number(ring.channels) * CHANNEL;
+    let slot_bits = us(ring.rotation) * line / slots;
+    let channels = number(ring.channels) * channel;
     let claim = Claim::derived;
     let exact = Tolerance::Exact;
     let within = |of: &str| Tolerance::Absolute(dec(of));
@@ -69,7 +118,7 @@ fn ring() -> Vec<Check> {
         .number(
             dec("0.8"),
             exact,
-            &Value::new(channels / LINE, 2, "of them"),
+            &Value::new(channels / line, 2, "of them"),
         ),
         claim("C5", "slots on the ring", "28 slots")
             .prints(dec("28"))
@@ -83,7 +132,7 @@ fn ring() -> Vec<Check> {
             dec("42"),
             within("0.1"),
             &Value::new(
-                slot_bits * channels / LINE - number(SLOT_BITS as u64),
+                slot_bits * channels / line - number(SLOT_BITS as u64),
                 2,
                 "bits",
             ),
@@ -98,7 +147,7 @@ fn ring() -> Vec<Check> {
             "cells of a channel with their headers",
             "102.4 Mbit/s",
         )
-        .prints(CHANNEL)
+        .prints(dec("102.4"))
         .reading("slots, not line bits")
         .number(
             dec("88.8"),
@@ -108,17 +157,19 @@ fn ring() -> Vec<Check> {
         claim("C6", "their data", "").number(
             dec("78.9"),
             within("0.05"),
-            &mbit_s(slots_s(&ring) * DATA_BITS, dec("1000000")),
+            &mbit_s(slots_s(&ring) * data * dec("8"), dec("1000000")),
         ),
     ]
 }
 
-fn station() -> Vec<Check> {
+fn station(settings: &Settings) -> Vec<Check> {
     let cell = CBN_CELL_LEN as u64;
-    let fifo = cell * V1sSpec::FIFO as u64;
+    let places = settings.whole("fifo_cells");
+    let fifo = cell * places;
     let fifos = 1 + u64::from(RingSpec::PAPER.channels);
-    let ram = dec("32") / us(V1sSpec::CYCLE);
-    let data_len = MSSAR_RING_LEN as u8;
+    let ram = dec("32000") / settings.number("ram_cycle_ns");
+    let data_len = settings.whole("data_octets") as u8;
+    let data_bits = settings.number("data_octets") * dec("8");
     let claim = Claim::derived;
     let exact = Tolerance::Exact;
     vec![
@@ -148,8 +199,12 @@ fn station() -> Vec<Check> {
             &Value::new(u64::from(block_max(data_len)), 0, "octets"),
         ),
         claim("C8", "its cells, and the places of a FIFO", "").holds(
-            usize::from(CELLS_MAX) < V1sSpec::FIFO,
-            "one block always fits",
+            u64::from(CELLS_MAX) < places,
+            if u64::from(CELLS_MAX) < places {
+                "one block always fits"
+            } else {
+                "too few"
+            },
         ),
         claim(
             "C15",
@@ -160,7 +215,11 @@ fn station() -> Vec<Check> {
         .number(
             dec("6.144"),
             exact,
-            &Value::new(dec("12") * LINE / dec("1000"), 3, "us"),
+            &Value::new(
+                settings.number("copy_us") * settings.number("line_mhz") / dec("1000"),
+                3,
+                "us",
+            ),
         ),
         claim(
             "C16",
@@ -170,7 +229,7 @@ fn station() -> Vec<Check> {
         .number(
             dec("5.12"),
             exact,
-            &Value::new(DATA_BITS / dec("50"), 2, "us"),
+            &Value::new(data_bits / settings.number("short_mbit_s"), 2, "us"),
         ),
         claim(
             "C16",
@@ -180,12 +239,12 @@ fn station() -> Vec<Check> {
         .number(
             dec("5.12"),
             exact,
-            &Value::new(dec("384") / dec("75"), 2, "us"),
+            &Value::new(dec("384") / settings.number("long_mbit_s"), 2, "us"),
         ),
     ]
 }
 
-fn table() -> Table {
+fn table(settings: &Settings) -> Table {
     let mut table = Table::new(
         "stations",
         "Stations that a ring carries",
@@ -195,7 +254,7 @@ fn table() -> Table {
             ("passed_on", "slots passed on"),
         ],
     );
-    let ring = RingSpec::PAPER;
+    let ring = super::ring(settings);
     let all = slots_s(&ring) * number(ring.channels) * CELL_BITS / dec("1000000");
     for each in [dec("25"), dec("25.6")] {
         let stations = all / each;

@@ -3,16 +3,32 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, DATA_BITS, Error, Experiment, HANDSHAKE, HostCosts, Instructions, Kind, Model,
-    Notify, Parameter, Progress, Settings, mbit_s, ps, slope, us,
+    CELL_BITS, DATA_BITS, Error, Experiment, HostCosts, Kind, Model, Notify, Parameter, Progress,
+    Settings, mbit_s, ps, slope, us,
 };
 use crate::machine::v1s::{Dma, HostSpec};
 
 /// The interface that copies cells by itself.
 pub(in crate::experiments) struct Direct;
 
-/// Microseconds of a cell: protocol, and copy.
-const PROTOCOL_US: Rational = dec("3.3");
+const PROTOCOL: Parameter = Parameter::number(
+    "protocol_us",
+    "what a cell takes beside its copy, us",
+    dec("3.3"),
+    (dec("2"), dec("100")),
+);
+const WORD: Parameter = Parameter::number(
+    "dma_word_ns",
+    "of each of the eight words that are copied, ns",
+    Rational::new(Dma::PAPER.word.ps() as i128, 1_000),
+    (dec("1"), dec("10000")),
+);
+const ARBITRATION: Parameter = Parameter::number(
+    "arbitration_ns",
+    "until the interface has the bus, ns",
+    Rational::new(Dma::PAPER.arbitration.ps() as i128, 1_000),
+    (dec("0"), dec("10000")),
+);
 const LOCK: Parameter = Parameter {
     key: "lock",
     what: "whether the bus is locked while a cell is copied",
@@ -32,51 +48,42 @@ impl Experiment for Direct {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: &[Parameter] = &[
-            HANDSHAKE,
-            super::TRANSMIT_CYCLES,
-            super::RECEIVE_CYCLES,
-            super::BUFFERS,
-            LOCK,
-        ];
-        ALL
+        const ALL: [Parameter; 11] = super::and([LOCK, PROTOCOL, WORD, ARBITRATION]);
+        &ALL
     }
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
-        let locks = settings.choice("lock") == "1";
         let model = Model::new(settings);
         let word = us(model.station.host_word);
-        // The first word is the CPU's, and among the 3.3 us.
-        let rest = PROTOCOL_US - word;
-        let instruction = rest / Rational::from(Instructions::TRANSMIT_CELL);
+        // The first word is the CPU's, and among what the protocol takes.
+        let rest = settings.number("protocol_us") - word;
+        let instruction = rest / Rational::from(model.host.costs.instructions.transmit_cell);
         let costs = HostCosts {
             transmit: ps(instruction * dec("1000")),
             ..model.host.costs
         };
-        let beside = Dma {
-            arbitration: ps(dec("600")),
-            ..Dma::PAPER
-        };
         let model = model.with(costs);
-        let within = cell(
-            &model,
-            Dma {
-                locks,
-                ..Dma::PAPER
-            },
-        )?;
-        progress.step(1, 3);
-        let beside = cell(&model, Dma { locks, ..beside })?;
-        progress.step(2, 3);
-        let locks = false;
-        let unlocked = cell(
-            &model,
-            Dma {
-                locks,
-                ..Dma::PAPER
-            },
-        )?;
-        progress.step(3, 3);
+        let arbitration = ps(settings.number("arbitration_ns"));
+        let within = Dma {
+            arbitration,
+            word: ps(settings.number("dma_word_ns")),
+            locks: settings.choice("lock") == "1",
+        };
+        let unlocked = Dma {
+            locks: false,
+            ..within
+        };
+        // Beside the 7.4 us that are measured for the copy.
+        let beside = Dma {
+            arbitration: arbitration.plus(arbitration),
+            ..within
+        };
+        let mut cells = Vec::new();
+        for (n, dma) in [within, beside, unlocked].into_iter().enumerate() {
+            cells.push(cell(&model, dma)?);
+            progress.step(n as u64 + 1, 3);
+        }
+        let [within, beside, unlocked] = [cells[0], cells[1], cells[2]];
         let checks = checks(within, beside, unlocked, rest);
         Ok(Outcome {
             tables: vec![table(within, beside, unlocked)],

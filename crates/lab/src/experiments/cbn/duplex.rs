@@ -119,8 +119,8 @@ fn checks(in_turn: Rates, first: Rates) -> Vec<Check> {
         each("in turn, data one way", one),
         each("in turn, data the other way", other),
         Claim::calibrated("duplex", "interrupt first, cells one way", "").number(
-            dec("14.0"),
-            Tolerance::AtLeast,
+            dec("15.97"),
+            Tolerance::Percent(dec("1")),
             &value(left.max(right), CELL_BITS),
         ),
         Claim::calibrated("duplex", "interrupt first, cells the other way", "").number(

@@ -68,7 +68,7 @@ fn checks(times: &Curves) -> Vec<Check> {
         ),
         Claim::calibrated("7", "last over every", "breaks the pipelining").number(
             dec("1.88"),
-            Tolerance::Percent(dec("1")),
+            Tolerance::Percent(dec("0.5")),
             &Value::ratio(last.over(every), 3, "times"),
         ),
     ]

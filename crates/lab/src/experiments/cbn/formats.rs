@@ -1,9 +1,23 @@
 use cellgate_core::wire::{
     CBN_CELL_LEN, CbnCell, CbnSlot, DATA_LEN, MSSAR_LEN, Mssar, SLOT_BITS, SLOT_LEN,
 };
-use cellgate_report::{Check, Claim, Entry, Figure, Outcome, Table, Tolerance, Value, dec};
+use cellgate_report::{
+    Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec,
+};
 
-use super::{Error, Experiment, Progress, Settings};
+use super::{Error, Experiment, Parameter, Progress, Settings};
+
+const fn printed(key: &'static str, what: &'static str, bits: i128) -> Parameter {
+    Parameter::whole(key, what, bits, (0, 1_000))
+}
+
+/// The widths that the figures print.
+const ALL: [Parameter; 4] = [
+    printed("vci_bits", "bits of a VCI, as printed", 16),
+    printed("data_bits", "bits of a slot's data field, as printed", 272),
+    printed("sequence_bits", "bits of a sequence number, as printed", 8),
+    printed("rid_bits", "bits of a RID, as printed", 6),
+];
 
 /// The formats of slot and cell, read off the octets that are made.
 pub(in crate::experiments) struct Formats;
@@ -17,20 +31,25 @@ impl Experiment for Formats {
         "CBN half-duplex stations, Figures 2 and 3: the formats of slot and cell"
     }
 
-    fn run(&self, _: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+    fn parameters(&self) -> &'static [Parameter] {
+        &ALL
+    }
+
+    fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let (slot, word) = (fields_of_slot(), fields_of_word());
+        let [vci, data, sequence, rid] = ALL.map(|one| settings.whole(one.key));
         let checks = vec![
             check(
                 "2",
                 "Type, VCI, data, response",
                 "1, 16, 272, 1 bits",
                 &slot,
-                &[1, 16, 272, 1],
+                &[1, vci, data, 1],
             ),
             Claim::derived("C8", "bits of a slot", "1 + 16 + 272 + 1")
                 .prints(dec("290"))
                 .number(
-                    dec("290"),
+                    Rational::from(1 + vci + data + 1),
                     Tolerance::Exact,
                     &Value::new(slot.iter().map(|field| field.bits).sum::<u64>(), 0, "bits"),
                 ),
@@ -39,7 +58,7 @@ impl Experiment for Formats {
                 "VCI, sequence, RID, part, start",
                 "16, 8, 6, 1, 1 bits",
                 &word,
-                &[16, 8, 6, 1, 1],
+                &[vci, sequence, rid, 1, 1],
             ),
         ];
         progress.step(1, 1);

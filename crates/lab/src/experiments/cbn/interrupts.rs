@@ -4,8 +4,8 @@ use cellgate_report::{
 };
 
 use super::{
-    Error, Experiment, Instructions, Model, Notify, PARAMETERS, Parameter, Progress, Script,
-    Settings, done, ps, received, to, us,
+    Error, Experiment, Model, Notify, Parameter, Progress, Script, Settings, done, ps, received,
+    to, us,
 };
 use crate::world::Ps;
 
@@ -19,11 +19,19 @@ const CELLS: usize = 255;
 const FEW: usize = 40;
 /// The time of a cell from RAM to host at most, and of a look.
 const LATE_US: Rational = dec("0.5");
+/// Longer than any block here takes.
+const LONG: Ps = Ps::from_ns(200_000_000);
+const SLOW: Parameter = Parameter::number(
+    "slow_us",
+    "distance of cells that come slowly, us",
+    dec("50"),
+    (dec("5"), dec("500")),
+);
 /// Dallies, in times of what an interrupt costs.
 const DALLIES: [&str; 6] = ["0", "0.25", "0.5", "1", "2", "4"];
 
-/// Interrupts of a block whose cells come at these distances, in microseconds, and how long it
-/// kept the CPU busy.
+/// Interrupts of a block whose cells come at these distances, in microseconds (none, if nobody
+/// reads all of them), and how long it kept the CPU busy.
 fn block(
     model: &Model,
     condition: Notify,
@@ -40,10 +48,14 @@ fn block(
             (ps(at * dec("1000")), cell)
         }),
     );
-    network.run(super::END, |network| !received(network, 1).is_empty());
-    let network = done(network)?;
+    network.run(LONG, |network| !received(network, 1).is_empty());
+    super::is_right(&network)?;
     let counts = network.hosts()[1].counts();
-    Ok((counts.interrupts, us(counts.busy)))
+    let interrupts = match received(&network, 1).is_empty() {
+        true => 0,
+        false => counts.interrupts,
+    };
+    Ok((interrupts, us(counts.busy)))
 }
 
 impl Model {
@@ -55,7 +67,7 @@ impl Model {
 
 /// The cost of an interrupt, in microseconds.
 fn switch(model: &Model) -> Rational {
-    us(model.host.costs.receive) * Rational::from(Instructions::INTERRUPT)
+    us(model.host.costs.interrupt())
 }
 
 /// A distance of cells, and interrupts of a block by dally.
@@ -81,7 +93,8 @@ impl Experiment for Interrupts {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        const ALL: [Parameter; 8] = super::and([SLOW]);
+        &ALL
     }
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
@@ -104,8 +117,9 @@ impl Experiment for Interrupts {
             progress.step((GAPS.len() + n) as u64 + 1, all);
         }
         let mut checks = vec![knee(&model, "0")?, knee(&model, "10")?];
-        checks.extend(at_ends(&model)?);
-        checks.push(left_unread(&model)?);
+        let slow = settings.number("slow_us");
+        checks.extend(at_ends(&model, slow)?);
+        checks.push(left_unread(&model, slow)?);
         checks.extend(of_dallies(&worst));
         progress.step(all, all);
         Ok(Outcome {
@@ -139,18 +153,18 @@ fn knee(model: &Model, dally: &str) -> Result<Check, Error> {
     let ours = cycle * Rational::whole(high);
     let what =
         format!("distance of cells beyond which a block costs more than one, dally {dally} us");
-    // To a cycle, to another that a word takes to the host, and to a look.
-    let near = cycle * dec("2") + us(model.host.costs.receive);
+    // A cell is seen a cycle after it has come, to a cycle, and to a look of who dallies.
+    let looks = if dally == "0" { "0" } else { "1" };
+    let near = cycle + us(model.host.costs.receive) * dec(looks);
     Ok(Claim::calibrated("interrupts", &what, "").number(
-        CELL_US + dec(dally),
+        CELL_US + cycle + dec(dally),
         Tolerance::Absolute(near),
         &Value::new(ours, 2, "us"),
     ))
 }
 
 /// Interrupts of a block whose cells come slowly.
-fn at_ends(model: &Model) -> Result<Vec<Check>, Error> {
-    let slow = dec("50");
+fn at_ends(model: &Model, slow: Rational) -> Result<Vec<Check>, Error> {
     let mut checks = Vec::new();
     for (condition, name, dally, expected) in [
         (Notify::Every, "every", "0", CELLS as u64),
@@ -182,10 +196,10 @@ fn at_ends(model: &Model) -> Result<Vec<Check>, Error> {
 }
 
 /// With the first cell alone interrupting, and no dally, a block waits for the next.
-fn left_unread(model: &Model) -> Result<Check, Error> {
+fn left_unread(model: &Model, slow: Rational) -> Result<Check, Error> {
     let mut network = model.network(Notify::First, [Script::default(), Script::default()]);
     let cells = [0, 1].map(|rid| to(1, FEW).cells(rid));
-    let distance = Ps::from_ns(50_000);
+    let distance = ps(slow * dec("1000"));
     let at = |n: usize| Ps::new(distance.ps() * n as u64);
     let second = at(FEW);
     network.stream(
@@ -199,13 +213,15 @@ fn left_unread(model: &Model) -> Result<Check, Error> {
     network.run(super::END, |network| !received(network, 1).is_empty());
     let network = done(network)?;
     let came = received(&network, 1)[0];
+    // The next one's interrupt, while its own cells are there.
+    let waits = network.hosts()[1].counts().interrupts > 1;
     Ok(Claim::derived(
         "interrupts",
         "first: a block that comes slowly waits for the next",
         "",
     )
     .holds(
-        came > second,
+        waits,
         &format!(
             "read {} us behind the next's begin",
             us(came.since(second)).fixed(0)
@@ -232,7 +248,7 @@ fn worst_of(model: &Model, dally: Rational) -> Result<Rational, Error> {
         let (_, busy) = block(&dallying, Notify::Every, FEW, distance)?;
         let costs = &model.host.costs;
         let block_us = us(costs.received_block)
-            + us(costs.receive) * Rational::from(Instructions::RECEIVE_BLOCK);
+            + us(costs.receive) * Rational::from(costs.instructions.receive_block());
         // The first interrupt, and the block, cost the same whatever is done.
         let more = busy - cells * CELL_US - block_us - switch - dally;
         let hindsight = idle.min(switch) * (cells - dec("1"));

@@ -1,6 +1,7 @@
 //! *Preliminary Performance Results for CBN Half-Duplex VME Stations (V1S)*: the ring, the
 //! station, and what a host makes of them.
 
+mod ansa;
 mod arithmetic;
 mod curves;
 mod dma;
@@ -9,6 +10,9 @@ mod figure_4;
 mod figure_5;
 mod figure_6;
 mod figure_7;
+mod figure_8;
+mod figure_9;
+mod foreseen;
 mod formats;
 mod interrupts;
 mod load;
@@ -17,6 +21,7 @@ mod ram;
 mod slots;
 mod stations;
 mod tables;
+mod wires;
 
 pub(in crate::experiments) use arithmetic::Arithmetic;
 pub(in crate::experiments) use dma::Direct;
@@ -25,6 +30,9 @@ pub(in crate::experiments) use figure_4::Figure4;
 pub(in crate::experiments) use figure_5::Figure5;
 pub(in crate::experiments) use figure_6::Figure6;
 pub(in crate::experiments) use figure_7::Figure7;
+pub(in crate::experiments) use figure_8::Figure8;
+pub(in crate::experiments) use figure_9::Figure9;
+pub(in crate::experiments) use foreseen::Foreseen;
 pub(in crate::experiments) use formats::Formats;
 pub(in crate::experiments) use interrupts::Interrupts;
 pub(in crate::experiments) use load::Load;
@@ -34,14 +42,14 @@ pub(in crate::experiments) use slots::Slots;
 pub(in crate::experiments) use stations::Stations;
 pub(in crate::experiments) use tables::Tables;
 
-use cellgate_core::upper::msna::Notify;
+use cellgate_core::upper::msna::{Notify, To};
 use cellgate_core::wire::MSSAR_RING_LEN;
 use cellgate_report::{Rational, Value, dec};
 
 use super::{Error, Experiment, Kind, Parameter, Progress, Settings};
 use crate::cbn::RingSpec;
 use crate::machine::v1s::{
-    Destination, HostCosts, HostSpec, Instructions, Network, Order, Script, Seat, Stage, V1sSpec,
+    Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
 };
 use crate::world::Ps;
 
@@ -73,13 +81,67 @@ const BUFFERS: Parameter = Parameter::number(
     Rational::new(HostCosts::SENT_BLOCK.ps() as i128, 1_000_000),
     (dec("0"), dec("1000")),
 );
-const PARAMETERS: &[Parameter] = &[HANDSHAKE, TRANSMIT_CYCLES, RECEIVE_CYCLES, BUFFERS];
+const ROTATION: Parameter = Parameter::number(
+    "rotation_us",
+    "a slot's time for its way round, us",
+    Rational::new(RingSpec::PAPER.rotation.ps() as i128, 1_000_000),
+    (dec("15"), dec("40")),
+);
+const FRAMES: Parameter = Parameter::whole(
+    "frames",
+    "frames on the ring, each of a slot a channel",
+    RingSpec::PAPER.frames as i128,
+    (1, 64),
+);
+const RAM_CYCLE: Parameter = Parameter::number(
+    "ram_cycle_ns",
+    "from one access to the station's RAM to the next, ns",
+    Rational::new(V1sSpec::CYCLE.ps() as i128, 1_000),
+    (dec("200"), dec("500")),
+);
+const FIFO: Parameter = Parameter::whole(
+    "fifo_cells",
+    "cells of each of the station's FIFOs",
+    V1sSpec::FIFO as i128,
+    (192, 4_096),
+);
+const MODEL: [Parameter; 7] = [
+    HANDSHAKE,
+    TRANSMIT_CYCLES,
+    RECEIVE_CYCLES,
+    BUFFERS,
+    ROTATION,
+    RAM_CYCLE,
+    FIFO,
+];
+const PARAMETERS: &[Parameter] = &MODEL;
+
+/// The model's parameters, and those of an experiment.
+const fn and<const M: usize, const N: usize>(own: [Parameter; M]) -> [Parameter; N] {
+    assert!(N == M + MODEL.len(), "as many as there are");
+    let mut all = [HANDSHAKE; N];
+    let mut n = 0;
+    while n < N {
+        all[n] = if n < M { own[n] } else { MODEL[n - M] };
+        n += 1;
+    }
+    all
+}
 
 /// The 68030's clock: 20 MHz.
 const CPU_CYCLE_NS: i128 = 50;
 
 const fn cycles(span: Ps) -> Rational {
     Rational::new(span.ps() as i128, 1_000 * CPU_CYCLE_NS)
+}
+
+/// The ring of these settings.
+fn ring(settings: &Settings) -> RingSpec {
+    RingSpec {
+        rotation: ps(settings.number("rotation_us") * dec("1000")),
+        frames: settings.whole("frames") as u32,
+        ..RingSpec::PAPER
+    }
 }
 
 /// Longer than any run: what is not done by then stands still.
@@ -96,7 +158,6 @@ struct Model {
 impl Model {
     /// The paper's, with the settings' constants.
     fn new(settings: &Settings) -> Self {
-        let ring = RingSpec::PAPER;
         let instruction = |key| ps(settings.number(key) * Rational::whole(CPU_CYCLE_NS));
         let costs = HostCosts {
             transmit: instruction("transmit_cycles"),
@@ -104,16 +165,33 @@ impl Model {
             sent_block: ps(settings.number("buffers_us") * dec("1000")),
             ..HostCosts::PAPER
         };
-        let station = V1sSpec::on(&ring, 0);
-        let handshake = ps(settings.number("handshake_ns"));
+        let (cycle, handshake) = (
+            settings.number("ram_cycle_ns"),
+            settings.number("handshake_ns"),
+        );
+        let ring = RingSpec {
+            rotation: ps(settings.number("rotation_us") * dec("1000")),
+            ..RingSpec::PAPER
+        };
         Self {
             ring,
             station: V1sSpec {
-                host_word: station.cycle.plus(handshake),
-                ..station
+                cycle: ps(cycle),
+                host_word: ps(cycle).plus(ps(handshake)),
+                fifo: settings.whole("fifo_cells") as usize,
+                ..V1sSpec::on(&ring, 0)
             },
+            ..Self::paper().with(costs)
+        }
+    }
+
+    fn paper() -> Self {
+        let ring = RingSpec::PAPER;
+        Self {
+            ring,
+            station: V1sSpec::on(&ring, 0),
             host: HostSpec {
-                costs,
+                costs: HostCosts::PAPER,
                 dally: Ps::ZERO,
                 order: Order::InterruptFirst,
                 dma: None,
@@ -130,6 +208,7 @@ impl Model {
             received_block: Ps::ZERO,
             blocks_cost: false,
             stage: Stage::Tight,
+            ..self.host.costs
         };
         Self {
             station: V1sSpec {
@@ -153,26 +232,35 @@ impl Model {
         }
     }
 
-    /// Stations at equal distances, each on a channel of its own: station n receives on channel n
-    /// and circuit n + 1.
+    /// Stations at equal distances, each on a channel of its own.
+    fn seats<A>(&self, scripts: impl IntoIterator<Item = A>) -> impl Iterator<Item = Seat<A>> {
+        let scripts: Vec<_> = scripts.into_iter().collect();
+        let distance = self.ring.places / scripts.len().max(1) as u32;
+        let model = *self;
+        let seat = move |(n, application): (u8, A)| Seat {
+            place: u32::from(n) * distance,
+            station: V1sSpec {
+                channel: n % model.ring.channels,
+                ..model.station
+            },
+            host: model.host,
+            circuits: Vec::new(),
+            application,
+        };
+        (0..).zip(scripts).map(seat)
+    }
+
+    /// The same: station n receives on channel n and circuit n + 1.
     fn network(
         &self,
         condition: Notify,
         scripts: impl IntoIterator<Item = Script>,
     ) -> Network<Script> {
-        let scripts: Vec<_> = scripts.into_iter().collect();
-        let distance = self.ring.places / scripts.len().max(1) as u32;
-        let seat = |(n, application): (u8, Script)| Seat {
-            place: u32::from(n) * distance,
-            station: V1sSpec {
-                channel: n % self.ring.channels,
-                ..self.station
-            },
-            host: self.host,
-            circuits: vec![(u16::from(n) + 1, condition)],
-            application,
-        };
-        Network::new(self.ring, (0..).zip(scripts).map(seat).collect())
+        let seats = (1..).zip(self.seats(scripts)).map(|(vci, mut seat)| {
+            seat.circuits = vec![(vci, condition)];
+            seat
+        });
+        Network::new(self.ring, seats.collect())
     }
 
     /// One station sends blocks of so many cells to another: how it ended.
@@ -234,7 +322,7 @@ fn received(network: &Network<Script>, host: usize) -> &[Ps] {
 const fn to(n: u8, cells: usize) -> Destination {
     Destination {
         vci: n as u16 + 1,
-        channel: n,
+        to: To::Channel(n),
         octets: cells * MSSAR_RING_LEN,
     }
 }

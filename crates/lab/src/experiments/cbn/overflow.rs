@@ -4,8 +4,8 @@ use cellgate_report::{
 };
 
 use super::{
-    DATA_BITS, Error, Experiment, HostCosts, Instructions, Model, Notify, PARAMETERS, Parameter,
-    Progress, Script, Settings, to, us,
+    DATA_BITS, Error, Experiment, HostCosts, Model, Notify, PARAMETERS, Parameter, Progress,
+    Script, Settings, to, us,
 };
 use crate::machine::v1s::Network;
 use crate::world::Ps;
@@ -170,8 +170,8 @@ fn knee(model: &Model) -> usize {
 /// The same by what blocks cost beside their cells. While cells wait, the receiver enters no
 /// handler and no process.
 fn law(costs: &HostCosts) -> Rational {
-    let sent = Rational::from(Instructions::TRANSMIT_BLOCK) * us(costs.transmit);
-    let received = Rational::from(Instructions::RECEIVE_BLOCK) * us(costs.receive);
+    let sent = Rational::from(costs.instructions.transmit_block()) * us(costs.transmit);
+    let received = Rational::from(costs.instructions.receive_block()) * us(costs.receive);
     (us(costs.sent_block) + sent - received) / LONGER_US
 }
 

@@ -3,8 +3,8 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, DATA_BITS, Error, Experiment, Instructions, Model, Notify, PARAMETERS, Parameter,
-    Progress, Script, Settings, slope, to, us,
+    CELL_BITS, DATA_BITS, Error, Experiment, Model, Notify, PARAMETERS, Parameter, Progress,
+    Script, Settings, slope, to, us,
 };
 use crate::world::Ps;
 
@@ -117,7 +117,8 @@ fn copy(model: &Model) -> Result<Rational, Error> {
         Ok::<_, Error>((cells, us(network.hosts()[0].application().sent[0])))
     };
     let cell = slope([time(50)?, time(150)?]);
-    let protocol = Rational::from(Instructions::TRANSMIT_CELL) * us(model.host.costs.transmit);
+    let costs = &model.host.costs;
+    let protocol = Rational::from(costs.instructions.transmit_cell) * us(costs.transmit);
     Ok(cell - protocol)
 }
 

@@ -3,7 +3,9 @@ use cellgate_report::{
     Value, dec,
 };
 
-use super::{Error, Experiment, Progress, RingSpec, Settings, us};
+use super::{
+    Error, Experiment, FRAMES, Kind, Parameter, Progress, ROTATION, RingSpec, Settings, us,
+};
 use crate::cbn::{Reuse, Ring, Saturated};
 use crate::world::Ps;
 
@@ -12,6 +14,16 @@ pub(in crate::experiments) struct Slots;
 
 const STATIONS: [u32; 7] = [1, 2, 3, 4, 8, 12, 16];
 const ROTATIONS: u64 = 4_000;
+const REUSE: Parameter = Parameter {
+    key: "reuse",
+    what: "what a source does with a slot that it has emptied",
+    kind: Kind::Choice {
+        default: "passed_on",
+        of: &["passed_on", "at_once"],
+    },
+};
+/// How much later than the first the last station begins, where it comes late.
+const LATE: u64 = 100;
 
 /// The outcome of a run.
 struct Used {
@@ -37,7 +49,7 @@ fn run(spec: RingSpec, stations: u32, late: u64) -> Used {
         ring.turn(&mut all);
     }
     let slots = Rational::from(ROTATIONS * u64::from(spec.frames));
-    let longest = all.iter().map(|station| station.longest).max();
+    let longest = all.iter().map(|station| station.longest_until(end)).max();
     Used {
         share: Rational::from(ring.filled(0)) / slots,
         longest: us(longest.unwrap_or(Ps::ZERO)) / us(spec.rotation),
@@ -58,13 +70,25 @@ impl Experiment for Slots {
         "CBN half-duplex stations, sections 1 and 2: a source releases its slot, and passes it on"
     }
 
-    fn run(&self, _: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+    fn parameters(&self) -> &'static [Parameter] {
+        const ALL: &[Parameter] = &[ROTATION, FRAMES, REUSE];
+        ALL
+    }
+
+    fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+        let ring = RingSpec {
+            reuse: match settings.choice("reuse") {
+                "at_once" => Reuse::AtOnce,
+                _ => Reuse::PassedOn,
+            },
+            ..super::ring(settings)
+        };
         let mut points = Vec::new();
         for (n, stations) in STATIONS.into_iter().enumerate() {
-            points.push((stations, run(RingSpec::PAPER, stations, 0)));
+            points.push((stations, run(ring, stations, 0)));
             progress.step(n as u64 + 1, STATIONS.len() as u64 + 1);
         }
-        let checks = checks(&points);
+        let checks = checks(ring, &points);
         progress.step(STATIONS.len() as u64 + 1, STATIONS.len() as u64 + 1);
         Ok(Outcome {
             tables: vec![table(&points)],
@@ -119,24 +143,21 @@ fn figure(points: &[(u32, Used)]) -> Figure {
     Figure::single("slots", "Slots that are used", panel)
 }
 
-fn checks(points: &[(u32, Used)]) -> Vec<Check> {
+fn checks(ring: RingSpec, points: &[(u32, Used)]) -> Vec<Check> {
     let off = |(n, used): &(u32, Used)| (used.share / law(*n) - dec("1")).abs();
     let furthest = points.iter().map(off).max().unwrap_or(Rational::ZERO);
     let in_time = points
         .iter()
         .all(|(n, used)| used.longest <= Rational::from(n + 1));
-    let one_slot = RingSpec {
-        frames: 1,
-        ..RingSpec::PAPER
-    };
+    let one_slot = RingSpec { frames: 1, ..ring };
     let longest = run(one_slot, 16, 0).longest;
     let one_outstanding = RingSpec {
         outstanding: 1,
-        ..RingSpec::PAPER
+        ..ring
     };
     let at_once = RingSpec {
         reuse: Reuse::AtOnce,
-        ..RingSpec::PAPER
+        ..ring
     };
     let claim = Claim::derived;
     vec![
@@ -165,12 +186,12 @@ fn checks(points: &[(u32, Used)]) -> Vec<Check> {
         .number(
             dec("1000"),
             Tolerance::AtLeast,
-            &Value::new(run(RingSpec::PAPER, 2, 100).of_last, 0, "cells"),
+            &Value::new(run(ring, 2, LATE).of_last, 0, "cells"),
         ),
         claim("slots", "the same, slots reused at once", "").number(
             dec("0"),
             Tolerance::Exact,
-            &Value::new(run(at_once, 2, 100).of_last, 0, "cells"),
+            &Value::new(run(at_once, 2, LATE).of_last, 0, "cells"),
         ),
     ]
 }

@@ -4,7 +4,7 @@ use cellgate_report::{
     Tolerance, Value, dec,
 };
 
-use super::{Error, Experiment, Parameter, Progress, RingSpec, Settings, us};
+use super::{Error, Experiment, FRAMES, Parameter, Progress, ROTATION, RingSpec, Settings, us};
 use crate::cbn::{Attached, Ring};
 use crate::world::Ps;
 
@@ -46,8 +46,7 @@ impl Attached for Paced {
 }
 
 /// The share of their cells that the ring carries.
-fn carried(stations: u32, distance: Ps) -> Rational {
-    let ring = RingSpec::PAPER;
+fn carried(ring: RingSpec, stations: u32, distance: Ps) -> Rational {
     let places: Vec<_> = (0..stations).map(|n| n * ring.places / stations).collect();
     let new = |n: u32| Paced {
         distance,
@@ -78,16 +77,17 @@ impl Experiment for Stations {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: &[Parameter] = &[STATION];
+        const ALL: &[Parameter] = &[STATION, ROTATION, FRAMES];
         ALL
     }
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let distance_us = super::CELL_BITS / settings.number("station_mbit_s");
         let distance = super::ps(distance_us * dec("1000"));
+        let ring = super::ring(settings);
         let mut points = Vec::new();
         for stations in 8..=MOST {
-            points.push((stations, carried(stations, distance)));
+            points.push((stations, carried(ring, stations, distance)));
             progress.step(u64::from(stations) - 7, u64::from(MOST) - 7);
         }
         Ok(Outcome {
@@ -142,6 +142,8 @@ fn checks(points: &[(u32, Rational)]) -> Vec<Check> {
     let whole = points
         .iter()
         .take_while(|(_, carried)| *carried > dec("0.995"));
+    let all = points.iter().find(|(stations, _)| *stations == 16);
+    let of_all = all.map_or(Rational::ZERO, |(_, carried)| *carried);
     let most = whole.last().map_or(0, |(stations, _)| *stations);
     vec![
         Claim::derived("C4", "stations of which all is carried", "16")
@@ -151,6 +153,14 @@ fn checks(points: &[(u32, Rational)]) -> Vec<Check> {
                 dec("12"),
                 Tolerance::Exact,
                 &Value::new(most, 0, "stations"),
+            ),
+        Claim::derived("C4", "what is carried of 16 of them", "16")
+            .prints(dec("100"))
+            .reading("16 / 17 of the slots")
+            .number(
+                dec("81.6"),
+                Tolerance::Percent(dec("1")),
+                &Value::new(of_all * dec("100"), 1, "%"),
             ),
     ]
 }

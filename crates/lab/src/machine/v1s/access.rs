@@ -1,4 +1,4 @@
-//! The ring as a host's MSDL has it.
+//! The network below as a host's MSDL has it.
 
 use cellgate_core::aal::mssar::block_max;
 use cellgate_core::upper::msna::{Access, MsdlConfig, Terms, To, Work};
@@ -9,7 +9,7 @@ use crate::cbn::CbnBug;
 use crate::world::Ps;
 
 /// The room of a host for associations, none of which ends.
-pub(super) const MSDL: MsdlConfig = MsdlConfig {
+pub(in crate::machine) const MSDL: MsdlConfig = MsdlConfig {
     first_vci: 1,
     circuits: 255,
     hold_ns: 0,
@@ -17,28 +17,59 @@ pub(super) const MSDL: MsdlConfig = MsdlConfig {
     queue_max: 1 << 20,
 };
 
-pub(super) const fn terms(receives: u16, sends: u16, channel: u8) -> Terms {
+/// The terms of blocks as long as a block may be.
+pub(in crate::machine) const fn terms(receives: u16, sends: u16, to: To) -> Terms {
     Terms {
         receives,
         sends,
-        to: To::Channel(channel),
+        to,
         max_block: block_max(MSSAR_RING_LEN as u8),
         senders: 1,
     }
 }
 
-/// The ring as MSDL has it, and what its work costs.
-pub(super) struct Ring {
-    pub(super) costs: HostCosts,
+/// What is below MSDL, and what MSDL's work costs.
+pub(in crate::machine) struct Below {
+    /// Octets of a block in a cell; none: blocks go whole.
+    pub(in crate::machine) data_len: Option<u8>,
+    pub(in crate::machine) channels: u8,
+    pub(in crate::machine) costs: HostCosts,
     /// Since it was paid for last.
-    pub(super) spent: Ps,
-    pub(super) charges: Charges,
-    pub(super) bug: Option<CbnBug>,
+    pub(in crate::machine) spent: Ps,
+    pub(in crate::machine) charges: Charges,
+    pub(in crate::machine) bug: Option<CbnBug>,
 }
 
-impl Access for Ring {
-    fn data_len(&self) -> u8 {
-        MSSAR_RING_LEN as u8
+impl Below {
+    /// A ring's channels.
+    pub(super) fn ring(channels: u8, costs: HostCosts) -> Self {
+        Self {
+            data_len: Some(MSSAR_RING_LEN as u8),
+            channels,
+            ..Self::packets(costs)
+        }
+    }
+
+    /// Packets with room for a block.
+    pub(in crate::machine) fn packets(costs: HostCosts) -> Self {
+        Self {
+            data_len: None,
+            channels: 1,
+            costs,
+            spent: Ps::ZERO,
+            charges: Charges::default(),
+            bug: None,
+        }
+    }
+}
+
+impl Access for Below {
+    fn data_len(&self) -> Option<u8> {
+        self.data_len
+    }
+
+    fn channels(&self) -> u8 {
+        self.channels
     }
 
     fn work(&mut self, work: Work) {

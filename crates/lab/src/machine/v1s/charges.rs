@@ -19,10 +19,14 @@ pub enum Charge {
     Looks,
     /// The DMA has the bus.
     Dma,
+    /// The application's own work.
+    Application,
+    /// An interface that takes time to start, beside words.
+    Starts,
 }
 
 impl Charge {
-    const COUNT: usize = 14;
+    const COUNT: usize = 16;
 
     const fn index(self) -> usize {
         match self {
@@ -40,6 +44,8 @@ impl Charge {
             Self::Work(Work::ReceiveCall) => 11,
             Self::Work(Work::LookUp) => 12,
             Self::Work(Work::ReceiveCell) => 13,
+            Self::Application => 14,
+            Self::Starts => 15,
         }
     }
 }
@@ -49,13 +55,13 @@ impl Charge {
 pub struct Charges([(u64, Ps); Charge::COUNT]);
 
 impl Charges {
-    pub(super) fn spend(&mut self, charge: Charge, span: Ps) {
+    pub(in crate::machine) fn spend(&mut self, charge: Charge, span: Ps) {
         let (times, spent) = &mut self.0[charge.index()];
         *times += 1;
         *spent = spent.plus(span);
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(in crate::machine) fn add(&mut self, other: &Self) {
         for ((times, spent), (more, span)) in self.0.iter_mut().zip(other.0) {
             *times += more;
             *spent = spent.plus(span);

@@ -24,8 +24,8 @@ impl Stage {
     /// Table 2 has for a call and a look-up; what was written anew is half as long.
     pub const fn more(self) -> u64 {
         const COPY: u64 = 16;
-        const CALL: u64 = Instructions::RECEIVE_CALL + Instructions::LOOK_UP;
-        const LOOSE: u64 = Instructions::RECEIVE_CELL / 2;
+        const CALL: u64 = Instructions::PAPER.receive_block();
+        const LOOSE: u64 = Instructions::PAPER.receive_cell / 2;
         match self {
             Self::Original => COPY + CALL + LOOSE,
             Self::NoCopy => CALL + LOOSE,
@@ -37,38 +37,62 @@ impl Stage {
 
 /// Instructions that the paper counts: Tables 1, 2 and 3. Those that copy words are not among
 /// them.
-pub struct Instructions;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instructions {
+    pub transmit_call: u64,
+    pub check_broadcast: u64,
+    pub select_channel: u64,
+    pub transmit_cell: u64,
+    pub receive_call: u64,
+    pub look_up: u64,
+    pub receive_cell: u64,
+    pub interrupt_call: u64,
+    pub interrupt_entry: u64,
+    pub back_to_routine: u64,
+    pub deschedule: u64,
+    pub save_state: u64,
+}
 
 impl Instructions {
-    pub const TRANSMIT_CALL: u64 = 10;
-    pub const CHECK_BROADCAST: u64 = 2;
-    pub const SELECT_CHANNEL: u64 = 10;
-    pub const TRANSMIT_CELL: u64 = 12;
-    pub const RECEIVE_CALL: u64 = 13;
-    pub const LOOK_UP: u64 = 10;
-    pub const RECEIVE_CELL: u64 = 14;
-    pub const INTERRUPT_CALL: u64 = 3;
-    pub const INTERRUPT_ENTRY: u64 = 4;
-    pub const BACK_TO_ROUTINE: u64 = 7;
-    pub const DESCHEDULE: u64 = 2;
-    pub const SAVE_STATE: u64 = 12;
+    pub const PAPER: Self = Self {
+        transmit_call: 10,
+        check_broadcast: 2,
+        select_channel: 10,
+        transmit_cell: 12,
+        receive_call: 13,
+        look_up: 10,
+        receive_cell: 14,
+        interrupt_call: 3,
+        interrupt_entry: 4,
+        back_to_routine: 7,
+        deschedule: 2,
+        save_state: 12,
+    };
 
-    /// Of a block that is sent, beside its cells.
-    pub const TRANSMIT_BLOCK: u64 =
-        Self::TRANSMIT_CALL + Self::CHECK_BROADCAST + Self::SELECT_CHANNEL;
+    /// Of a block that is sent on a channel, beside its cells.
+    pub const fn transmit_block(&self) -> u64 {
+        self.transmit_call + self.check_broadcast + self.select_channel
+    }
+
     /// Of a block that is received, beside its cells.
-    pub const RECEIVE_BLOCK: u64 = Self::RECEIVE_CALL + Self::LOOK_UP;
+    pub const fn receive_block(&self) -> u64 {
+        self.receive_call + self.look_up
+    }
+
     /// Of an interrupt.
-    pub const INTERRUPT: u64 = Self::INTERRUPT_CALL
-        + Self::INTERRUPT_ENTRY
-        + Self::BACK_TO_ROUTINE
-        + Self::DESCHEDULE
-        + Self::SAVE_STATE;
+    pub const fn interrupt(&self) -> u64 {
+        self.interrupt_call
+            + self.interrupt_entry
+            + self.back_to_routine
+            + self.deschedule
+            + self.save_state
+    }
 }
 
 /// The costs of a host's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCosts {
+    pub instructions: Instructions,
     /// An instruction of the transmit side, and of the receive side and interrupts.
     pub transmit: Ps,
     pub receive: Ps,
@@ -85,6 +109,7 @@ pub struct HostCosts {
 impl HostCosts {
     /// The paper's 68030 of 20 MHz.
     pub const PAPER: Self = Self {
+        instructions: Instructions::PAPER,
         transmit: Self::TRANSMIT,
         receive: Self::RECEIVE,
         sent_block: Self::SENT_BLOCK,
@@ -103,24 +128,27 @@ impl HostCosts {
     /// Ours: the paper's is lost.
     pub const RECEIVED_BLOCK: Ps = Ps::new(10_000_000);
 
+    /// Of an interrupt.
+    pub const fn interrupt(&self) -> Ps {
+        self.receives(self.instructions.interrupt())
+    }
+
     pub(super) const fn receives(&self, instructions: u64) -> Ps {
         Ps::new(self.receive.ps() * instructions)
     }
 
     /// Of MSDL's work.
     pub(super) const fn of(&self, work: Work) -> Ps {
+        let of = &self.instructions;
         let (each, instructions) = match work {
-            Work::TransmitCell => (self.transmit, Instructions::TRANSMIT_CELL),
-            Work::ReceiveCell => {
-                let all = Instructions::RECEIVE_CELL + self.stage.more();
-                (self.receive, all)
-            }
+            Work::TransmitCell => (self.transmit, of.transmit_cell),
+            Work::ReceiveCell => (self.receive, of.receive_cell + self.stage.more()),
             _ if !self.blocks_cost => return Ps::ZERO,
-            Work::TransmitCall => (self.transmit, Instructions::TRANSMIT_CALL),
-            Work::CheckBroadcast => (self.transmit, Instructions::CHECK_BROADCAST),
-            Work::SelectChannel => (self.transmit, Instructions::SELECT_CHANNEL),
-            Work::ReceiveCall => (self.receive, Instructions::RECEIVE_CALL),
-            Work::LookUp => (self.receive, Instructions::LOOK_UP),
+            Work::TransmitCall => (self.transmit, of.transmit_call),
+            Work::CheckBroadcast => (self.transmit, of.check_broadcast),
+            Work::SelectChannel => (self.transmit, of.select_channel),
+            Work::ReceiveCall => (self.receive, of.receive_call),
+            Work::LookUp => (self.receive, of.look_up),
         };
         Ps::new(each.ps() * instructions)
     }

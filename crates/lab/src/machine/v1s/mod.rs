@@ -21,10 +21,11 @@ mod script;
 mod spec;
 mod station;
 
+pub(super) use access::{Below, MSDL, terms};
 pub use charges::{Charge, Charges};
 pub use costs::{HostCosts, Instructions, Stage};
 pub use deed::{Accessed, Deed};
-pub use host::{Application, Dma, Host, HostCounts, HostSpec, Order, Outgoing};
+pub use host::{Application, Dma, Host, HostCounts, HostSpec, Onward, Order, Outgoing};
 pub use network::{Network, Seat};
 pub use script::{Destination, Script};
 pub use spec::{FalseTraffic, V1sSpec};

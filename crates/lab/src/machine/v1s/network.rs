@@ -39,7 +39,8 @@ impl<A: Application> Network<A> {
         let (mut stations, mut hosts) = (Vec::new(), Vec::new());
         for seat in seats {
             let vcis = seat.circuits.iter().map(|(vci, _)| *vci);
-            hosts.push(Host::new(seat.host, vcis, seat.application));
+            let channels = seat.station.channels;
+            hosts.push(Host::new(seat.host, channels, vcis, seat.application));
             stations.push(Station::new(seat.station, seat.circuits));
         }
         Self {

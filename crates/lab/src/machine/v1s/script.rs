@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::aal::mssar::Segmenter;
+use cellgate_core::upper::msna::To;
 use cellgate_core::wire::{CbnCell, DATA_LEN, MSSAR_RING_LEN};
 
 use super::{Application, Outgoing};
@@ -25,15 +26,17 @@ pub struct Script {
     pub begun: Vec<Ps>,
     pub sent: Vec<Ps>,
     pub received: Vec<Ps>,
+    /// The octets of those that came.
+    pub lengths: Vec<usize>,
     /// Blocks with other octets than were sent.
     pub wrong: u64,
 }
 
 /// The destination of blocks, and their length.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Destination {
     pub vci: u16,
-    pub channel: u8,
+    pub to: To,
     /// Octets of each.
     pub octets: usize,
 }
@@ -58,7 +61,7 @@ impl Destination {
     fn block(self, octets: Vec<u8>) -> Outgoing {
         Outgoing {
             vci: self.vci,
-            channel: self.channel,
+            to: self.to,
             octets,
         }
     }
@@ -133,6 +136,7 @@ impl Application for Script {
 
     fn received(&mut self, at: Ps, _: u16, block: &[u8]) {
         self.received.push(at);
+        self.lengths.push(block.len());
         self.is_waiting = false;
         self.wrong += u64::from(block != Self::octets(block.len()));
         if let Some(to) = self.answers {

@@ -10,6 +10,8 @@ pub struct V1sSpec {
     pub host_word: Ps,
     /// Cells of a FIFO.
     pub fifo: usize,
+    /// Each circuit has a receive FIFO of its own (section 8, a future interface).
+    pub by_circuit: bool,
     /// Words between RAM and host, each way.
     pub port: usize,
     /// The channel that it receives on.
@@ -41,6 +43,7 @@ impl V1sSpec {
             cycle: Self::CYCLE,
             host_word: Self::CYCLE.plus(Self::HANDSHAKE),
             fifo: Self::FIFO,
+            by_circuit: false,
             port: Self::PORT,
             channel,
             channels: ring.channels,

@@ -1,4 +1,5 @@
 mod attached;
+mod receive;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,6 +10,7 @@ use super::deed::{Accessed, Deed};
 use super::{Dma, FalseTraffic, V1sSpec};
 use crate::cbn::{CbnBug, Presence};
 use crate::world::Ps;
+use receive::Receive;
 
 /// A word of a cell: the first has its circuit and its fragmentation header.
 pub type Word = [u8; 4];
@@ -25,7 +27,7 @@ pub struct Counts {
     /// Cells that have left the RAM for the host.
     pub read: u64,
     pub interrupts: u64,
-    /// Cells that had a place in the receive FIFO, at most, and those of them that were there as a
+    /// Cells that had a place in a receive FIFO, at most, and those of them that were there as a
     /// whole and of which nothing was read.
     pub high_water: usize,
     pub backlog: usize,
@@ -67,14 +69,12 @@ pub struct Station {
     circuits: BTreeMap<u16, Notify>,
     /// The RAM is free from here on.
     free: Ps,
-    /// Words that the ring brings, to be written.
-    arriving: VecDeque<Waiting>,
-    /// Words in the receive FIFO: those of cells that are there as a whole, and of one that is not.
-    received: VecDeque<Word>,
-    whole: usize,
-    /// Cells that have a place in the FIFO, until their last word has left the RAM.
-    places: usize,
-    /// Words in it of the cell whose words go to the port.
+    /// Words that the ring brings, to be written, and of which receive FIFO.
+    arriving: VecDeque<(Waiting, usize)>,
+    /// One, or one of each circuit.
+    receive: Vec<Receive>,
+    /// That of the cell whose words go to the port, and its words that are in the RAM.
+    reading: usize,
     leaving: usize,
     transmit: Vec<Transmit>,
     /// Words between host and RAM: of the host's, with their channel, and the RAM's.
@@ -102,13 +102,14 @@ enum Access {
 
 impl Station {
     pub fn new(spec: V1sSpec, circuits: impl IntoIterator<Item = (u16, Notify)>) -> Self {
+        let circuits: BTreeMap<_, _> = circuits.into_iter().collect();
+        let fifos = if spec.by_circuit { circuits.len() } else { 1 };
         Self {
-            circuits: circuits.into_iter().collect(),
+            circuits,
             free: Ps::ZERO,
             arriving: VecDeque::new(),
-            received: VecDeque::new(),
-            whole: 0,
-            places: 0,
+            receive: vec![Receive::default(); fifos],
+            reading: 0,
             leaving: 0,
             transmit: vec![Transmit::default(); spec.channels.into()],
             written: VecDeque::new(),
@@ -172,9 +173,9 @@ impl Station {
         &self.spec
     }
 
-    /// Cells that have a place in the receive FIFO.
-    pub const fn held(&self) -> usize {
-        self.places
+    /// Cells that have a place in a receive FIFO.
+    pub fn held(&self) -> usize {
+        self.receive.iter().map(|fifo| fifo.places).sum()
     }
 
     pub const fn counts(&self) -> &Counts {
@@ -194,7 +195,19 @@ impl Station {
 
     /// Whether a cell is there for a host that has read all of the one before.
     pub fn has_cell(&self) -> bool {
-        self.whole > 0 || self.leaving > 0 || !self.fetched.is_empty()
+        self.has_words() || !self.fetched.is_empty()
+    }
+
+    /// Whether there are words for the port.
+    fn has_words(&self) -> bool {
+        self.leaving > 0 || self.receive.iter().any(|fifo| fifo.whole > 0)
+    }
+
+    /// The receive FIFO of a circuit.
+    fn fifo_of(&self, vci: u16) -> usize {
+        let mut circuits = self.circuits.keys();
+        let number = circuits.position(|circuit| *circuit == vci);
+        number.filter(|_| self.spec.by_circuit).unwrap_or(0)
     }
 
     /// When [`Station::access`] is due: an access is done at its end.
@@ -207,7 +220,7 @@ impl Station {
     /// ring's first.
     fn next_access(&self) -> Option<(Ps, Access)> {
         let receives = self.arriving.front();
-        let receives = receives.map(|waiting| (waiting.from, Access::RingReceive));
+        let receives = receives.map(|(waiting, _)| (waiting.from, Access::RingReceive));
         let transmits = self.transmit.iter().enumerate();
         let transmits = transmits.filter_map(|(channel, transmit)| {
             let from = transmit.fetches_from()?;
@@ -244,7 +257,7 @@ impl Station {
 
     /// Something has changed by now, on which it depends whether the port wants a word.
     fn wants(&mut self, now: Ps) {
-        let wants = self.fetched.len() < self.spec.port && (self.whole > 0 || self.leaving > 0);
+        let wants = self.fetched.len() < self.spec.port && self.has_words();
         self.fetches_from = wants.then_some(self.fetches_from.unwrap_or(now));
     }
 
@@ -288,17 +301,16 @@ impl Station {
     }
 
     fn receives(&mut self) -> Option<(Accessed, Word)> {
-        let Waiting { word, .. } = self.arriving.pop_front()?;
-        self.received.push_back(word);
-        let whole = (self.received.len() - self.leaving).is_multiple_of(V1sSpec::WORDS);
-        if whole {
-            self.whole += 1;
-            self.counts.backlog = self.counts.backlog.max(self.whole);
-            let first = self.received.len() - V1sSpec::WORDS;
-            if self.has(CbnBug::WordsSwapped) {
-                self.received.swap(first + 1, first + 2);
-            }
-            let [high, low, sequence, flags] = self.received[first];
+        let (Waiting { word, .. }, number) = self.arriving.pop_front()?;
+        let leaving = if number == self.reading {
+            self.leaving
+        } else {
+            0
+        };
+        let swaps = self.has(CbnBug::WordsSwapped);
+        let fifo = &mut self.receive[number];
+        if let Some([high, low, sequence, flags]) = fifo.write(word, leaving, swaps) {
+            self.counts.backlog = self.counts.backlog.max(fifo.whole);
             let vci = u16::from_be_bytes([high, low]);
             if self.is_met(vci, Mssar::parse([sequence, flags])) {
                 self.interrupts_at(self.free);
@@ -333,19 +345,25 @@ impl Station {
         }
     }
 
-    /// A word goes to the port.
+    /// A word goes to the port: of the FIFOs that have cells, in turn.
     fn fetches(&mut self) -> Option<(Accessed, Word)> {
-        let word = self.received.pop_front()?;
+        let (early, kept) = (CbnBug::PlaceFreedEarly, CbnBug::PlaceKept);
         if self.leaving == 0 {
+            let count = self.receive.len();
+            let mut turns = (1..=count).map(|n| (self.reading + n) % count);
+            self.reading = turns.find(|fifo| self.receive[*fifo].whole > 0)?;
             self.leaving = V1sSpec::WORDS;
-            self.whole -= 1;
-            self.places -= usize::from(self.has(CbnBug::PlaceFreedEarly));
+            let is_freed = usize::from(self.has(early));
+            let fifo = &mut self.receive[self.reading];
+            fifo.whole -= 1;
+            fifo.places -= is_freed;
         }
+        let is_kept = self.has(kept) && self.counts.read.is_multiple_of(9) || self.has(early);
+        let fifo = &mut self.receive[self.reading];
+        let word = fifo.words.pop_front()?;
         self.leaving -= 1;
         if self.leaving == 0 {
-            let is_kept = self.has(CbnBug::PlaceKept) && self.counts.read.is_multiple_of(9);
-            let is_freed = is_kept || self.has(CbnBug::PlaceFreedEarly);
-            self.places -= usize::from(!is_freed);
+            fifo.places -= usize::from(!is_kept);
             self.counts.read += 1;
         }
         self.fetched.push_back(word);

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use cellgate_core::upper::msna::To;
+
 use super::block::{Block, Seen};
 use crate::machine::v1s::{self, Outgoing};
 use crate::world::Ps;
@@ -239,7 +241,7 @@ impl Route {
     fn carries(self, octets: Vec<u8>) -> Outgoing {
         Outgoing {
             vci: self.vci,
-            channel: self.channel,
+            to: To::Channel(self.channel),
             octets,
         }
     }

@@ -274,8 +274,8 @@ pub(super) fn costs(station: &StationSpec) -> HostCosts {
         receive: faster(paper.receive),
         sent_block: faster(paper.sent_block),
         received_block: faster(paper.received_block),
-        blocks_cost: paper.blocks_cost,
         stage: station.stage(),
+        ..paper
     }
 }
 

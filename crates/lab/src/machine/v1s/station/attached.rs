@@ -25,20 +25,23 @@ impl Station {
         channel == own && is_known
     }
 
-    /// A cell finds the FIFO full: nobody is told. Whether it is written all the same.
-    fn overflows(&mut self) -> bool {
+    /// A cell finds its FIFO full: nobody is told. Whether it is written all the same.
+    fn overflows(&mut self, number: usize) -> bool {
         self.counts.overflowed += 1;
+        let leaving = if number == self.reading {
+            self.leaving
+        } else {
+            0
+        };
+        let fifo = &mut self.receive[number];
         match self.bug {
-            Some(CbnBug::OldestLost) if self.whole > 0 => {
-                let oldest = self.leaving..self.leaving + V1sSpec::WORDS;
-                self.received.drain(oldest);
-                self.whole -= 1;
-                self.places -= 1;
+            Some(CbnBug::OldestLost) if fifo.whole > 0 => {
+                fifo.drops_oldest(leaving);
                 true
             }
             Some(CbnBug::OverflowWritten) => true,
             Some(CbnBug::OverflowKeepsPlace) => {
-                self.places += 1;
+                fifo.places += 1;
                 false
             }
             _ => false,
@@ -52,17 +55,19 @@ impl Attached for Station {
             return false;
         }
         self.counts.passed += 1;
-        let is_full = self.places >= self.spec.fifo;
+        let number = self.fifo_of(cell.vci);
+        let is_full = self.receive[number].places >= self.spec.fifo;
         self.tell(Deed::Passes {
             at,
             cell: *cell,
             is_full,
         });
-        if is_full && !self.overflows() {
+        if is_full && !self.overflows(number) {
             return true;
         }
-        self.places += 1;
-        self.counts.high_water = self.counts.high_water.max(self.places);
+        let fifo = &mut self.receive[number];
+        fifo.places += 1;
+        self.counts.high_water = self.counts.high_water.max(fifo.places);
         let octets = cell.emit();
         let (words, _) = octets.as_chunks::<4>();
         for (word, n) in words.iter().zip(1..) {
@@ -71,7 +76,8 @@ impl Attached for Station {
                 _ => n,
             };
             let from = at.plus(Ps::new(self.spec.ring_word.ps() * n));
-            self.arriving.push_back(Waiting { word: *word, from });
+            let word = Waiting { word: *word, from };
+            self.arriving.push_back((word, number));
         }
         true
     }

@@ -124,11 +124,11 @@ impl Known {
         let costs = self.host.costs;
         let receive = |instructions: u64| Ps::new(costs.receive.ps() * instructions);
         let transmit = |instructions: u64| Ps::new(costs.transmit.ps() * instructions);
-        let per_cell = Instructions::RECEIVE_CELL + costs.stage.more();
+        let per_cell = Instructions::PAPER.receive_cell + costs.stage.more();
         let all = [
             (
                 Charge::Interrupt,
-                receive(Instructions::INTERRUPT),
+                receive(Instructions::PAPER.interrupt()),
                 counts.interrupts,
             ),
             (
@@ -138,7 +138,7 @@ impl Known {
             ),
             (
                 Charge::Work(Work::TransmitCell),
-                transmit(Instructions::TRANSMIT_CELL),
+                transmit(Instructions::PAPER.transmit_cell),
                 counts.cells_written,
             ),
             (
