@@ -218,7 +218,8 @@ fn station_harm(harm: StationHarm, seat: usize, end: Ps) -> [Action; 2] {
     }
 }
 
-pub(super) fn ring_spec(ring: &RingSpec) -> cbn::RingSpec {
+/// The shape of a scenario's ring.
+pub fn ring_spec(ring: &RingSpec) -> cbn::RingSpec {
     cbn::RingSpec {
         rotation: Ps::from_ns(ring.rotation_ns),
         frames: ring.frames,

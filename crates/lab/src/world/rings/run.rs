@@ -10,7 +10,7 @@ use super::promises;
 use crate::cbn::{CbnBug, RingDeed};
 use crate::machine::v1s::{Deed, Network};
 use crate::world::scenario::Scenario;
-use crate::world::{Options, Ps, Violation};
+use crate::world::{CellTrace, Options, Ps, Violation};
 
 /// After the scenario's end all comes to rest within four times what it has lasted, or 99 times
 /// if there are bridges, and this.
@@ -32,6 +32,7 @@ pub(crate) struct Counts {
 
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
+    trace: Option<&'a mut dyn CellTrace>,
     pub(super) plan: Plan,
     pub(super) networks: Vec<Network<Application>>,
     pub(super) laws: Vec<Laws>,
@@ -45,7 +46,11 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(scenario: &'a Scenario, options: Options) -> Self {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        options: Options,
+        trace: Option<&'a mut dyn CellTrace>,
+    ) -> Self {
         let plan = Plan::of(scenario);
         let rings = 0..scenario.rings.len();
         let mut run = Self {
@@ -65,6 +70,7 @@ impl<'a> Run<'a> {
             hash: 0,
             deeds: [0; 8],
             differs: None,
+            trace,
             plan,
             scenario,
         };
@@ -137,8 +143,10 @@ impl<'a> Run<'a> {
 
     /// Looks into the books: what was done is added up and judged.
     fn look(&mut self) -> Result<(), Violation> {
-        for ring in 0..self.networks.len() {
-            let (slots, stations) = self.networks[ring].take_log();
+        let networks = self.networks.iter_mut();
+        let logs: Vec<_> = networks.map(Network::take_log).collect();
+        self.tells(&logs);
+        for (ring, (slots, stations)) in logs.into_iter().enumerate() {
             for deed in &slots {
                 self.deeds[deed.what as usize] += 1;
                 self.notes(slot_digest(deed));
@@ -158,6 +166,22 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Tells of slots what was done since it was asked last.
+    fn tells(&mut self, logs: &[(Vec<RingDeed>, Vec<Vec<Deed>>)]) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let mut deeds: Vec<(usize, &RingDeed)> = Vec::new();
+        for (ring, (slots, _)) in logs.iter().enumerate() {
+            deeds.extend(slots.iter().map(|deed| (ring, deed)));
+        }
+        deeds.sort_by_key(|(_, deed)| deed.at);
+        for (ring, deed) in deeds {
+            let station = self.plan.seated[ring].get(deed.who).copied();
+            trace.slot(ring, station, deed);
+        }
     }
 
     const fn notes(&mut self, digest: u64) {
