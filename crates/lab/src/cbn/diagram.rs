@@ -61,6 +61,7 @@ impl Diagram {
                     self.taken[spot.1].push((us(deed.at), place));
                 }
             }
+            SlotDeed::Stuck => self.becomes(spot, deed.at, Owner::Nobody),
             SlotDeed::Flipped if self.slots[self.index(spot)].1 != Owner::Empty => {}
             SlotDeed::Flipped => self.becomes(spot, deed.at, Owner::Nobody),
             SlotDeed::Emptied

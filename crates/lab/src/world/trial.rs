@@ -397,7 +397,9 @@ impl Shrink for Scenario {
                         .bridges
                         .retain(|one| !names(&one.from) && !names(&one.to));
                     scenario.traffic.retain(|one| match &one.load {
-                        Load::Ping { back } => !names(&one.on) && !names(back),
+                        Load::Ping { back } | Load::Rpc { back, .. } => {
+                            !names(&one.on) && !names(back)
+                        }
                         _ => !names(&one.on),
                     });
                 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{MSDL, Ring, terms};
 use super::costs::{HostCosts, Instructions};
-use super::{Charge, Charges, Stage, Station, V1sSpec, Word};
+use super::{Charge, Charges, Circuits, Stage, Station, V1sSpec, Word};
 use crate::cbn::CbnBug;
 use crate::world::Ps;
 
@@ -30,6 +30,15 @@ pub trait Application {
 
     /// A block has come.
     fn received(&mut self, at: Ps, vci: u16, block: &[u8]);
+
+    /// The highest circuit that it may open, and how long one rests when it has been closed; none:
+    /// it opens none.
+    fn room(&self) -> Option<(u16, Ps)> {
+        None
+    }
+
+    /// The CPU is free: circuits may come and go.
+    fn circuits(&mut self, _: Ps, _: &mut Circuits<'_>) {}
 
     /// When it has a block to send though nothing comes; none: it has none by itself.
     fn due(&self) -> Ps {
@@ -134,6 +143,8 @@ pub struct Host<A> {
     ring: Ring,
     /// Those of destinations, by circuit and channel.
     associations: BTreeMap<(u16, u8), Association>,
+    /// Circuits that the application has opened.
+    opened: BTreeMap<u16, Association>,
     /// Blocks that wait for the end of the handler.
     come: VecDeque<Received>,
     /// In turn: sending is next.
@@ -163,8 +174,11 @@ impl<A: Application> Host<A> {
         };
         let circuits: Vec<u16> = circuits.into_iter().collect();
         let highest = circuits.iter().copied().max().unwrap_or(0);
+        let (own, hold) = application.room().unwrap_or_default();
+        let highest = highest.max(own);
         let mut msdl = Msdl::new(MsdlConfig {
             circuits: MSDL.circuits.saturating_add(highest),
+            hold_ns: hold.ns(),
             ..MSDL
         });
         for vci in circuits {
@@ -179,6 +193,7 @@ impl<A: Application> Host<A> {
             msdl,
             ring,
             associations: BTreeMap::new(),
+            opened: BTreeMap::new(),
             come: VecDeque::new(),
             may_send: false,
             channel: 0,
@@ -217,6 +232,18 @@ impl<A: Application> Host<A> {
         }
     }
 
+    /// Its station was reset: what it writes or reads of a cell is lost.
+    pub(super) fn lacks_its_station(&mut self, now: Ps) {
+        for doing in &mut self.stack {
+            match doing {
+                Doing::Writes(_, _, at) if *at > 0 => *at = V1sSpec::WORDS,
+                Doing::Reads(..) => *doing = Doing::Looks(now),
+                _ => {}
+            }
+        }
+        self.wake(now);
+    }
+
     /// What its time went for.
     pub fn charges(&self) -> Charges {
         let mut charges = self.charges;
@@ -230,6 +257,16 @@ impl<A: Application> Host<A> {
 
     pub const fn application(&self) -> &A {
         &self.application
+    }
+
+    /// The application, to which something happens.
+    pub const fn application_mut(&mut self) -> &mut A {
+        &mut self.application
+    }
+
+    /// Circuits that the application has opened and not closed.
+    pub fn opened(&self) -> usize {
+        self.opened.len()
     }
 
     pub const fn counts(&self) -> &HostCounts {
@@ -329,7 +366,7 @@ impl<A: Application> Host<A> {
             return;
         }
         match self.stack.pop() {
-            None => self.is_free(),
+            None => self.is_free(station),
             Some(Doing::Sends) => self.sends(),
             Some(Doing::Writes(leaving, cell, word)) => self.writes(station, leaving, cell, word),
             Some(Doing::Looks(until)) => self.looks(station, until),
@@ -338,7 +375,7 @@ impl<A: Application> Host<A> {
         }
     }
 
-    fn is_free(&mut self) {
+    fn is_free(&mut self, station: &mut Station) {
         let first = match self.bug {
             Some(CbnBug::BlocksFromBehind) => self.come.pop_back(),
             _ => self.come.pop_front(),
@@ -347,6 +384,14 @@ impl<A: Application> Host<A> {
             self.hands_on(received);
             return;
         }
+        let mut circuits = Circuits {
+            at: self.at,
+            msdl: &mut self.msdl,
+            ring: &self.ring,
+            station,
+            opened: &mut self.opened,
+        };
+        self.application.circuits(self.at, &mut circuits);
         let had_turn = std::mem::take(&mut self.may_send);
         let Some(block) = self.application.idle(self.at) else {
             // It looks at its station before it waits.

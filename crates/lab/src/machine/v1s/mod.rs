@@ -13,6 +13,7 @@
 
 mod access;
 mod charges;
+mod circuits;
 mod costs;
 mod deed;
 mod host;
@@ -22,6 +23,7 @@ mod spec;
 mod station;
 
 pub use charges::{Charge, Charges};
+pub use circuits::Circuits;
 pub use costs::{HostCosts, Instructions, Stage};
 pub use deed::{Accessed, Deed};
 pub use host::{Application, Dma, Host, HostCounts, HostSpec, Order, Outgoing};

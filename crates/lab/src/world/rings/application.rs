@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::block::{Block, Seen};
-use crate::machine::v1s::{self, Outgoing};
+use super::node::Node;
+use crate::machine::v1s::{self, Circuits, Outgoing};
 use crate::world::Ps;
 use crate::world::scenario::{Load, TrafficSpec};
 
@@ -105,7 +106,7 @@ impl Sender {
                 self.start.plus(Ps::new(within.saturating_add(away)))
             }
             Load::Ping { .. } => self.start.max(self.waits_until),
-            Load::Greedy | Load::False { .. } => self.start,
+            Load::Greedy | Load::False { .. } | Load::Rpc { .. } => self.start,
         };
         match due < self.stop && self.sent < self.most {
             true => due,
@@ -137,7 +138,7 @@ impl Sender {
 }
 
 /// The time from the first of so many blocks to the next.
-fn distance(blocks: u64, block_s: u32) -> Ps {
+pub(super) fn distance(blocks: u64, block_s: u32) -> Ps {
     let ps = u128::from(blocks) * PS_PER_S / u128::from(block_s.max(1));
     Ps::new(u64::try_from(ps).unwrap_or(u64::MAX))
 }
@@ -151,6 +152,7 @@ pub(super) struct Application {
     then: BTreeMap<u16, Vec<Then>>,
     answers: VecDeque<Outgoing>,
     letters: Letterbox,
+    pub(super) node: Option<Node>,
     pub(super) begun: Vec<Begun>,
     pub(super) read: Vec<Read>,
 }
@@ -180,6 +182,9 @@ impl v1s::Application for Application {
         if letters.front().is_some_and(|(from, _)| *from <= at) {
             return letters.pop_front().map(|(_, letter)| letter);
         }
+        if let Some(block) = self.node.as_mut().and_then(|node| node.leaves(at)) {
+            return Some(block);
+        }
         let count = self.senders.len();
         let turn = self.turn;
         let mut turns = (0..count).map(|n| (turn + n) % count);
@@ -198,6 +203,16 @@ impl v1s::Application for Application {
 
     fn sent(&mut self, _: Ps) {}
 
+    fn room(&self) -> Option<(u16, Ps)> {
+        self.node.as_ref().map(Node::room)
+    }
+
+    fn circuits(&mut self, at: Ps, circuits: &mut Circuits<'_>) {
+        if let Some(node) = &mut self.node {
+            node.turn(circuits, at);
+        }
+    }
+
     fn received(&mut self, at: Ps, vci: u16, block: &[u8]) {
         let seen = Block::seen(block);
         self.read.push(Read {
@@ -207,6 +222,9 @@ impl v1s::Application for Application {
             digest: super::digest(block),
             seen,
         });
+        if let Some(node) = self.node.as_mut().filter(|node| node.owns(vci)) {
+            node.has_come(vci, block);
+        }
         for then in self.then.get(&vci).into_iter().flatten() {
             let is_of = |own: &u32| matches!(seen, Seen::Whole(one) if one.association == *own);
             match then {
@@ -230,8 +248,9 @@ impl v1s::Application for Application {
             true => Ps::MAX,
             false => Ps::ZERO,
         };
+        let node = self.node.as_ref().map_or(Ps::MAX, Node::due);
         let senders = self.senders.iter().map(Sender::due);
-        senders.fold(letter.min(answer), Ps::min)
+        senders.fold(letter.min(answer).min(node), Ps::min)
     }
 }
 

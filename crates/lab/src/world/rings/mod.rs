@@ -18,6 +18,7 @@ mod build;
 mod figures;
 mod laws;
 mod literal;
+mod node;
 mod outcome;
 mod promises;
 mod run;

@@ -39,6 +39,8 @@ pub(super) struct Register {
     fronts: Vec<(u32, u64)>,
     /// By frame, then by channel.
     slots: Vec<Vec<Slot>>,
+    /// Slots whose VCI is stuck at ones.
+    stuck: Vec<Vec<bool>>,
     /// Whether a front can be at a station, or at the first place, in this part of a frame's time.
     is_busy: Vec<bool>,
     /// Of each station and channel, the frames that it counts until it empties one.
@@ -61,6 +63,7 @@ impl Register {
             is_busy,
             fronts: Vec::new(),
             slots: vec![vec![EMPTY; channels]; spec.frames as usize],
+            stuck: vec![vec![false; channels]; spec.frames as usize],
             counting: vec![vec![Vec::new(); channels]; places.len()],
             is_cut: false,
             is_monitored: true,
@@ -129,6 +132,29 @@ impl Register {
         }
     }
 
+    /// A slot becomes empty, unless its VCI is stuck.
+    fn empties(&mut self, (frame, channel): (usize, usize)) {
+        let slot = &mut self.slots[frame][channel];
+        *slot = EMPTY;
+        if self.stuck[frame][channel] {
+            slot.content.cell.vci = 0xffff;
+        }
+    }
+
+    pub(super) fn sticks(&mut self, at: Ps, slot: (u32, u8), is_stuck: bool, deeds: &mut Deeds) {
+        let slot = (slot.0 as usize, usize::from(slot.1));
+        self.stuck[slot.0][slot.1] = is_stuck;
+        if is_stuck {
+            self.slots[slot.0][slot.1].content.cell.vci = 0xffff;
+            deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Stuck));
+        }
+    }
+
+    /// A station counts none of its slots any more.
+    pub(super) fn resets(&mut self, station: usize) {
+        self.counting[station].iter_mut().for_each(Vec::clear);
+    }
+
     fn monitor(&mut self, now: Ps, frame: usize, deeds: &mut Deeds) {
         for channel in 0..usize::from(self.spec.channels) {
             let slot = self.slots[frame][channel];
@@ -142,7 +168,7 @@ impl Register {
                 }
             };
             deeds.push_back(self.deed(now, RingDeed::MONITOR, (frame, channel), what));
-            self.slots[frame][channel] = EMPTY;
+            self.empties((frame, channel));
         }
     }
 
@@ -166,7 +192,7 @@ impl Register {
             if !self.slots[frame][channel].is_empty() {
                 deeds.push_back(self.deed(now, station, slot, SlotDeed::Emptied));
             }
-            self.slots[frame][channel] = EMPTY;
+            self.empties(slot);
             may_fill &= self.spec.reuse == Reuse::AtOnce;
         }
         let here = self.slots[frame][channel];
@@ -178,7 +204,7 @@ impl Register {
             self.slots[frame][channel].content.response = true;
             if self.spec.release == Release::Destination {
                 deeds.push_back(self.deed(now, station, slot, SlotDeed::Released));
-                self.slots[frame][channel] = EMPTY;
+                self.empties(slot);
                 self.forget(here.source, station, channel);
             }
         }
@@ -225,7 +251,7 @@ impl Register {
             let slot = (frame as usize, n);
             if is_meant && !self.slots[slot.0][n].is_empty() {
                 deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Lost));
-                self.slots[slot.0][n] = EMPTY;
+                self.empties(slot);
             }
         }
     }
@@ -239,6 +265,9 @@ impl Register {
         octets[usize::from(bit / 8)] ^= 0x80 >> (bit % 8);
         *content = CbnSlot::parse(&octets);
         content.response = response;
+        if self.stuck[slot.0][slot.1] {
+            content.cell.vci = 0xffff;
+        }
         let is_empty = content.cell.vci == 0;
         if !is_empty {
             deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Flipped));
