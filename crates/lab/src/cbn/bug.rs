@@ -138,22 +138,14 @@ bugs! {
     ResetKeepsCells,
     /// A station that was reset still interrupts.
     ResetKeepsInterrupt,
-    /// A late copy of a call that has ended is executed.
+    /// A late copy of a call that has ended, and below which all have, is executed.
     ExecutedTwice,
-    /// Calls below the floor are executed.
-    FloorIgnored,
-    /// What was said to a predecessor is taken.
-    OldIncarnationBelieved,
     /// A reply is said once.
     ReplyLostForGood,
     /// A call is said once.
     CallLostForGood,
     /// Who hears nothing waits for ever.
     SilenceNotTold,
-    /// A session that is gone is not missed.
-    GoneNotHeard,
-    /// A reply is kept when its caller has it.
-    ReplyKept,
     /// A reply has the octets of its call.
     OtherReply,
     /// A node that begins anew has its predecessor's number.

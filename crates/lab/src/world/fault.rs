@@ -287,8 +287,10 @@ impl FaultSpec {
                 effect,
                 ..
             } => Some(match effect {
-                MessageEffect::Late { ns } => (at_ns, for_ns.saturating_add(ns)),
-                MessageEffect::Lose | MessageEffect::Double => (at_ns, for_ns),
+                MessageEffect::Late { ns } | MessageEffect::Double { ns } => {
+                    (at_ns, for_ns.saturating_add(ns))
+                }
+                MessageEffect::Lose => (at_ns, for_ns),
             }),
             Self::SpuriousWakeUp { at_ns, .. }
             | Self::EarlyTimers { at_ns, .. }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
-use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received};
+use cellgate_core::upper::msna::{Access, Association, Leaving, Msdl, MsdlConfig, Received, Work};
 use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,16 @@ pub trait Application {
 
     /// The CPU is free: circuits may come and go.
     fn circuits(&mut self, _: Ps, _: &mut Circuits<'_>) {}
+
+    /// A cell has come. Whether it takes the cell: no block is made of it.
+    fn takes_cell(&mut self, _at: Ps, _cell: &[u8; CBN_CELL_LEN]) -> bool {
+        false
+    }
+
+    /// The CPU is free: a cell that goes on, and the channel on which it does.
+    fn passes_on(&mut self, _at: Ps) -> Option<(u8, [u8; CBN_CELL_LEN])> {
+        None
+    }
 
     /// When it has a block to send though nothing comes; none: it has none by itself.
     fn due(&self) -> Ps {
@@ -393,6 +403,17 @@ impl<A: Application> Host<A> {
         };
         self.application.circuits(self.at, &mut circuits);
         let had_turn = std::mem::take(&mut self.may_send);
+        if let Some((channel, cell)) = self.application.passes_on(self.at) {
+            self.ring.work(Work::TransmitCell);
+            self.pays();
+            let leaving = Leaving {
+                vci: u16::from_be_bytes([cell[0], cell[1]]),
+                channel,
+                is_last: Mssar::parse([cell[2], cell[3]]).is_last(),
+            };
+            self.stack.push(Doing::Writes(leaving, cell, 0));
+            return;
+        }
         let Some(block) = self.application.idle(self.at) else {
             // It looks at its station before it waits.
             self.waits = !had_turn;
@@ -564,6 +585,16 @@ impl<A: Application> Host<A> {
                 cell[CBN_CELL_LEN - 1] = cell[CBN_CELL_LEN - 2];
             }
             _ => {}
+        }
+        if self.application.takes_cell(self.at, &cell) {
+            self.ring.work(Work::ReceiveCell);
+            self.pays();
+            self.may_send = self.spec.order == Order::InTurn;
+            if !self.may_send {
+                let until = self.at.plus(self.dally());
+                self.stack.push(Doing::Looks(until));
+            }
+            return;
         }
         let [high, low, payload @ ..] = &cell;
         let vci = u16::from_be_bytes([*high, *low]);

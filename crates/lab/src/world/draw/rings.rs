@@ -7,14 +7,14 @@ use crate::generate::Draw;
 use crate::machine::v1s::Order;
 use crate::world::fault::FaultSpec;
 use crate::world::scenario::{
-    AssociationSpec, BridgeSpec, Interface, Load, MessageEffect, MessageKind, RingHarm, RingSpec,
-    Scenario, SlotEffect, StationHarm, StationSpec, TrafficSpec,
+    AssociationSpec, BridgeBy, BridgeSpec, Interface, Load, MessageEffect, MessageKind, RingHarm,
+    RingSpec, Scenario, SlotEffect, StationHarm, StationSpec, TrafficSpec,
 };
 
 const SIZES: [u16; 8] = [12, 31, 32, 33, 64, 300, 1_500, 8_160];
 
 pub(super) fn scenario(draw: &mut Draw) -> Scenario {
-    if draw.percent(15) {
+    if draw.percent(20) {
         return calls(draw);
     }
     let duration_ns = draw.between(1_000_000, 4_000_000);
@@ -80,7 +80,7 @@ fn calls(draw: &mut Draw) -> Scenario {
         ];
         let load = Load::Rpc {
             back: both[1].name.clone(),
-            call_s: draw.pick(&[50, 200, 500]),
+            call_s: draw.pick(&[50, 200, 500, 1_500]),
             work_ns: draw.pick(&[0, 100_000, 2_000_000]),
         };
         let octets = [draw.pick(&[12, 64, 300]), draw.pick(&[12, 480, 1_500])];
@@ -93,6 +93,11 @@ fn calls(draw: &mut Draw) -> Scenario {
     }
     if draw.percent(80) {
         scenario.heal_ns = duration_ns * 4 / 10;
+        if draw.percent(35) {
+            let fault = mild_fault(draw, &scenario);
+            scenario.faults.push(fault);
+            return scenario;
+        }
         for _ in 0..draw.between(1, 6) {
             let fault = match draw.percent(75) {
                 true => fault_of_node(draw, &scenario),
@@ -102,6 +107,23 @@ fn calls(draw: &mut Draw) -> Scenario {
         }
     }
     scenario
+}
+
+/// Some of REX's messages are lost or late for less than two of its beats.
+fn mild_fault(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
+    let circuit = draw.below(scenario.associations.len() as u64) as usize;
+    FaultSpec::Messages {
+        station: scenario.associations[circuit].from.clone(),
+        at_ns: draw.below(scenario.heal_ns - 1_900_000),
+        for_ns: draw.between(300_000, 1_500_000),
+        of: MessageKind::Rex,
+        every: draw.pick(&[1, 1, 2]),
+        effect: draw.pick(&[
+            MessageEffect::Lose,
+            MessageEffect::Lose,
+            MessageEffect::Late { ns: 400_000 },
+        ]),
+    }
 }
 
 fn fault_of_node(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
@@ -127,7 +149,8 @@ fn fault_of_node(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
         every: draw.pick(&[1, 1, 2, 3]),
         effect: draw.pick(&[
             MessageEffect::Lose,
-            MessageEffect::Double,
+            MessageEffect::Double { ns },
+            MessageEffect::Double { ns },
             MessageEffect::Late { ns },
         ]),
     }
@@ -225,6 +248,7 @@ fn bridge(draw: &mut Draw, scenario: &mut Scenario) {
         scenario.bridges.push(BridgeSpec {
             from: super::pick(draw, &from),
             to: super::pick(draw, &to),
+            by: draw.pick(&[BridgeBy::Block, BridgeBy::Cell]),
         });
     }
 }

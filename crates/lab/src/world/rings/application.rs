@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use cellgate_core::wire::CBN_CELL_LEN;
+
 use super::block::{Block, Seen};
 use super::node::Node;
 use crate::machine::v1s::{self, Circuits, Outgoing};
@@ -24,6 +26,9 @@ pub(super) struct Route {
 
 /// Blocks that another host has handed over, and when.
 pub(super) type Letterbox = Rc<RefCell<VecDeque<(Ps, Outgoing)>>>;
+
+/// Cells that another host has handed over: when, on which channel, and what.
+pub(super) type Cells = Rc<RefCell<VecDeque<(Ps, u8, [u8; CBN_CELL_LEN])>>>;
 
 /// What becomes of a block that has come on a circuit, beside its being read.
 #[derive(Clone, Debug)]
@@ -152,6 +157,9 @@ pub(super) struct Application {
     then: BTreeMap<u16, Vec<Then>>,
     answers: VecDeque<Outgoing>,
     letters: Letterbox,
+    /// Cells that go on from here, and where those of some circuits go.
+    cells: Cells,
+    onward: BTreeMap<u16, (Route, Cells)>,
     pub(super) node: Option<Node>,
     pub(super) begun: Vec<Begun>,
     pub(super) read: Vec<Read>,
@@ -166,6 +174,15 @@ impl Application {
 
     pub(super) fn has_come(&mut self, vci: u16, then: Then) {
         self.then.entry(vci).or_default().push(then);
+    }
+
+    pub(super) fn cells(&self) -> Cells {
+        Rc::clone(&self.cells)
+    }
+
+    /// Cells that come on a circuit go on from another host.
+    pub(super) fn goes_on(&mut self, vci: u16, route: Route, cells: Cells) {
+        self.onward.insert(vci, (route, cells));
     }
 
     pub(super) fn letters(&self) -> Letterbox {
@@ -202,6 +219,25 @@ impl v1s::Application for Application {
     }
 
     fn sent(&mut self, _: Ps) {}
+
+    fn takes_cell(&mut self, at: Ps, cell: &[u8; CBN_CELL_LEN]) -> bool {
+        let vci = u16::from_be_bytes([cell[0], cell[1]]);
+        let Some((route, cells)) = self.onward.get(&vci) else {
+            return false;
+        };
+        let mut cell = *cell;
+        cell[..2].copy_from_slice(&route.vci.to_be_bytes());
+        cells.borrow_mut().push_back((at, route.channel, cell));
+        true
+    }
+
+    fn passes_on(&mut self, at: Ps) -> Option<(u8, [u8; CBN_CELL_LEN])> {
+        let mut cells = self.cells.borrow_mut();
+        let (from, ..) = cells.front()?;
+        let is_there = *from <= at;
+        let (_, channel, cell) = is_there.then(|| cells.pop_front()).flatten()?;
+        Some((channel, cell))
+    }
 
     fn room(&self) -> Option<(u16, Ps)> {
         self.node.as_ref().map(Node::room)
@@ -244,6 +280,8 @@ impl v1s::Application for Application {
     fn due(&self) -> Ps {
         let letters = self.letters.borrow();
         let letter = letters.front().map_or(Ps::MAX, |(at, _)| *at);
+        let cells = self.cells.borrow();
+        let letter = cells.front().map_or(letter, |(at, ..)| letter.min(*at));
         let answer = match self.answers.is_empty() {
             true => Ps::MAX,
             false => Ps::ZERO,

@@ -1,12 +1,13 @@
 //! From a scenario to networks, and what happens to them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 use super::application::{Application, Route, Sender, Then};
 use super::node::{self, Caller, Harm, Node, NodeSpec};
 use super::scenario::{
-    Interface, Load, MessageKind, RingHarm, RingSpec, SlotEffect, StationHarm, StationSpec,
+    BridgeBy, Interface, Load, MessageKind, RingHarm, RingSpec, SlotEffect, StationHarm,
+    StationSpec,
 };
 use crate::cbn::{self, CbnBug, Presence, SlotHarm};
 use crate::machine::v1s::{Dma, FalseTraffic, HostCosts, HostSpec, Network, Seat, V1sSpec};
@@ -152,6 +153,11 @@ impl Plan {
         for bridge in &scenario.bridges {
             let from = &scenario.associations[association(scenario, &bridge.from)];
             let to = association(scenario, &bridge.to);
+            if bridge.by == BridgeBy::Cell {
+                let cells = all[end(&scenario.associations[to].from)].cells();
+                all[end(&from.to)].goes_on(from.vci, self.routes[to], cells);
+                continue;
+            }
             let letters = all[end(&scenario.associations[to].from)].letters();
             let then = Then::On(self.routes[to], letters);
             all[end(&from.to)].has_come(from.vci, then);
@@ -297,6 +303,21 @@ pub(super) fn hold(scenario: &Scenario, station: &StationSpec) -> Ps {
     let ring = scenario.rings.iter().find(|ring| ring.name == station.ring);
     let rotations = 2 * ring.map_or(0, |ring| ring.rotation_ns);
     Ps::from_ns(rotations + 20_000 * u64::from(station.fifo_cells))
+}
+
+/// The circuits whose cells a bridge takes at a station, or that it sends on there, cell by cell.
+pub(super) fn by_cell(scenario: &Scenario, station: &str) -> BTreeSet<u16> {
+    let bridges = scenario.bridges.iter();
+    let bridges = bridges.filter(|bridge| bridge.by == BridgeBy::Cell);
+    let circuits = bridges.flat_map(|bridge| {
+        let [from, to] = [&bridge.from, &bridge.to].map(|name| association(scenario, name));
+        let [from, to] = [from, to].map(|n| &scenario.associations[n]);
+        let taken = (from.to == station).then_some(from.vci);
+        taken
+            .into_iter()
+            .chain((to.from == station).then_some(to.vci))
+    });
+    circuits.collect()
 }
 
 /// Whether MSNL's messages go on an association.

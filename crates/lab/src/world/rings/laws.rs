@@ -25,6 +25,8 @@ struct Known {
     conditions: BTreeMap<u16, Notify>,
     /// Circuits that were closed, and how long each is to rest.
     closed: BTreeMap<u16, Ps>,
+    /// Circuits of which a bridge sends on what comes.
+    by_cell: BTreeSet<u16>,
     hold: Ps,
     /// The RAM's last access ends then.
     free: Ps,
@@ -115,6 +117,7 @@ impl Laws {
                 host: build::host_spec(one),
                 conditions: own.map(|one| (one.vci, one.notify)).collect(),
                 closed: BTreeMap::new(),
+                by_cell: build::by_cell(scenario, &one.name),
                 hold: build::hold(scenario, one),
                 free: Ps::ZERO,
                 places: 0,

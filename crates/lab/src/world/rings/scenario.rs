@@ -255,6 +255,19 @@ pub struct BridgeSpec {
     /// Names of associations: blocks of this one go on in that one.
     pub from: String,
     pub to: String,
+    #[serde(default)]
+    pub by: BridgeBy,
+}
+
+/// What a bridge sends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BridgeBy {
+    /// A block, when all of it has come.
+    #[default]
+    Block,
+    /// A cell, when it has come, under another VCI.
+    Cell,
 }
 
 /// What happens to slots.
@@ -310,8 +323,10 @@ pub enum MessageKind {
 #[serde(rename_all = "snake_case")]
 pub enum MessageEffect {
     Lose,
-    /// It leaves twice.
-    Double,
+    /// It leaves once more, so much later.
+    Double {
+        ns: u64,
+    },
     /// It leaves later.
     Late {
         ns: u64,

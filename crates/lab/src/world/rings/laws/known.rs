@@ -136,7 +136,7 @@ impl Known {
             left => !header.start && header.sequence == left,
         };
         // What a bus error has taken is not written.
-        let is_lossy = self.host.dma.is_some_and(|dma| !dma.locks);
+        let is_lossy = self.host.dma.is_some_and(|dma| !dma.locks) || self.by_cell.contains(&vci);
         let is_right = rid && is_next;
         if !is_lossy && !is_right {
             return Err(format!(

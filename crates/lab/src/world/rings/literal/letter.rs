@@ -24,6 +24,7 @@ pub(super) struct Letter {
     begun: BTreeMap<u16, Begun>,
     /// Circuits that have a reader.
     open: BTreeSet<u16>,
+    onward: BTreeSet<u16>,
     /// By circuit: lengths and digests.
     blocks: BTreeMap<u16, Vec<(u16, u64)>>,
     lost: u64,
@@ -35,8 +36,10 @@ pub(super) struct Letter {
 }
 
 impl Letter {
-    pub(super) fn of(circuits: impl Iterator<Item = u16>) -> Self {
+    /// Of these circuits, of which some are sent on by cell.
+    pub(super) fn of(circuits: impl Iterator<Item = u16>, onward: BTreeSet<u16>) -> Self {
         Self {
+            onward,
             open: circuits.collect(),
             ..Self::default()
         }
@@ -55,6 +58,9 @@ impl Letter {
     pub(super) fn reads(&mut self, cell: &[u8]) {
         self.cells += 1;
         let vci = u16::from_be_bytes([cell[0], cell[1]]);
+        if self.onward.contains(&vci) {
+            return;
+        }
         if !self.open.contains(&vci) {
             self.unknown += 1;
             return;

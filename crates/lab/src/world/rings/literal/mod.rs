@@ -94,8 +94,15 @@ impl Literal {
             .collect();
         let count = rams.len();
         Self {
-            register: Register::new(spec, here.map(|station| station.at).collect()),
-            letters: rams.iter().map(|ram| Letter::of(ram.circuits())).collect(),
+            register: Register::new(spec, here.clone().map(|station| station.at).collect()),
+            letters: rams
+                .iter()
+                .zip(here.clone())
+                .map(|(ram, station)| {
+                    let onward = build::by_cell(scenario, &station.name);
+                    Letter::of(ram.circuits(), onward)
+                })
+                .collect(),
             shifts: 0,
             cycle: crate::machine::v1s::V1sSpec::CYCLE,
             boundary: Ps::ZERO,

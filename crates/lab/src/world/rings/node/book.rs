@@ -11,7 +11,7 @@ use crate::cbn::Reuse;
 use crate::world::rings::block::Block;
 use crate::world::rings::build;
 use crate::world::rings::run::Run;
-use crate::world::rings::scenario::Load;
+use crate::world::scenario::{FaultSpec, Load, MessageEffect, MessageKind, Scenario};
 use crate::world::{Ps, Violation};
 
 /// A call's name: its association and its number.
@@ -238,15 +238,38 @@ fn answered(
     }
 }
 
+/// Whether nothing happens but to messages of REX, and for so short that one of its tries is said
+/// before or behind it.
+fn is_mild(scenario: &Scenario, beat: Ps) -> bool {
+    let mut harmed_ns = 0;
+    for fault in &scenario.faults {
+        let FaultSpec::Messages {
+            for_ns, of, effect, ..
+        } = fault
+        else {
+            return false;
+        };
+        let late_ns = match effect {
+            MessageEffect::Late { ns } => *ns,
+            MessageEffect::Lose | MessageEffect::Double { .. } => 0,
+        };
+        harmed_ns += for_ns + late_ns;
+        if *of != MessageKind::Rex {
+            return false;
+        }
+    }
+    harmed_ns <= 2 * beat.ns()
+}
+
 /// Whether a call must come to its reply: all is healed for long, and its two stations have nothing
 /// else to do and lose nothing.
 fn is_promised(run: &Run<'_>, association: u32, at: Ps) -> bool {
     let scenario = run.scenario;
     let beat = build::beat(scenario);
-    let settled = match (scenario.faults.is_empty(), scenario.heal_ns) {
-        (true, _) => Ps::ZERO,
-        (false, 0) => return false,
-        (false, heal_ns) => Ps::from_ns(heal_ns).plus(Ps::new(beat.ps() * 2 * NodeSpec::KEEP)),
+    let settled = match scenario.heal_ns {
+        _ if is_mild(scenario, beat) => Ps::ZERO,
+        0 => return false,
+        heal_ns => Ps::from_ns(heal_ns).plus(Ps::new(beat.ps() * 2 * NodeSpec::KEEP)),
     };
     let spec = &scenario.associations[association as usize];
     let is_of_rpc = |name: &str| build::is_of_rpc(scenario, name);

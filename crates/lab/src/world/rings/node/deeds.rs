@@ -287,7 +287,7 @@ impl Node {
             self.book.harmed += 1;
             match harm.effect {
                 MessageEffect::Lose => whens.clear(),
-                MessageEffect::Double => whens.push(at),
+                MessageEffect::Double { ns } => whens.push(at.plus(Ps::from_ns(ns))),
                 MessageEffect::Late { ns } => {
                     whens
                         .iter_mut()

@@ -93,14 +93,10 @@ impl NodeSpec {
 
     const fn planted(&self) -> Option<Planted> {
         Some(match self.bug {
-            Some(CbnBug::ExecutedTwice) => Planted::EndedForgotten,
-            Some(CbnBug::FloorIgnored) => Planted::FloorIgnored,
-            Some(CbnBug::OldIncarnationBelieved) => Planted::PredecessorsCallTaken,
+            Some(CbnBug::ExecutedTwice) => Planted::FloorIgnored,
             Some(CbnBug::ReplyLostForGood) => Planted::ReplySaidOnce,
             Some(CbnBug::CallLostForGood) => Planted::CallSaidOnce,
             Some(CbnBug::SilenceNotTold) => Planted::SilenceNotTold,
-            Some(CbnBug::GoneNotHeard) => Planted::GoneNotHeard,
-            Some(CbnBug::ReplyKept) => Planted::ReplyKept,
             _ => return None,
         })
     }
