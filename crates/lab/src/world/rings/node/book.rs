@@ -290,13 +290,21 @@ fn is_promised(run: &Run<'_>, association: u32, at: Ps) -> bool {
             && network.stations()[seat].counts().overflowed == 0
             && network.hosts()[seat].counts().bus_errors == 0
     });
-    // Ours: with few calls a beat no host has more to do than it can.
-    let call_s: u64 = calls
-        .map(|one| match one.load {
-            Load::Rpc { call_s, .. } => u64::from(call_s),
-            _ => 0,
-        })
-        .sum();
-    let is_light = call_s * beat.ns() <= 2_000_000_000;
+    // Ours: with few calls a beat no host has more to do than it can, nor has the ring.
+    let (mut call_s, mut octets) = (0, 0);
+    for one in calls {
+        if let Load::Rpc { call_s: more, .. } = one.load {
+            call_s += u64::from(more);
+            octets = one.octets.iter().copied().fold(octets, u16::max);
+        }
+    }
+    let (ring, _) = run.plan.seats[build::station(scenario, &spec.from)];
+    let (shape, senders) = (&scenario.rings[ring], run.plan.seated[ring].len() as u64);
+    // Of a call, its reply and what is said around them, each of which waits for a slot.
+    let cells = (u64::from(octets) / 32 + 8) * 3;
+    let call_ns = cells * shape.rotation_ns * (senders + 1) / u64::from(shape.frames);
+    let is_light = call_s * beat.ns() <= 2_000_000_000
+        && call_s * call_ns <= 500_000_000
+        && call_ns <= 2 * beat.ns();
     at >= settled && is_light && loses_nothing && ends.iter().all(|name| is_alone(name))
 }
