@@ -37,6 +37,8 @@ pub(super) struct Register {
     places: Vec<u32>,
     /// Where the front of each frame is, and how often it has come round.
     fronts: Vec<(u32, u64)>,
+    /// Shifts so far, in the rotation that is under way.
+    shifted: u32,
     /// By frame, then by channel.
     slots: Vec<Vec<Slot>>,
     /// Slots whose VCI is stuck at ones.
@@ -62,6 +64,7 @@ impl Register {
         Self {
             is_busy,
             fronts: Vec::new(),
+            shifted: 0,
             slots: vec![vec![EMPTY; channels]; spec.frames as usize],
             stuck: vec![vec![false; channels]; spec.frames as usize],
             counting: vec![vec![Vec::new(); channels]; places.len()],
@@ -81,6 +84,7 @@ impl Register {
     /// Every front goes on by a step; each frame begins at the first place.
     pub(super) fn shift(&mut self, n: u64, rams: &mut [Ram], deeds: &mut Deeds) {
         let length = self.spec.frames * self.spec.places;
+        self.shifted = (n % u64::from(length)) as u32;
         for (at, laps) in &mut self.fronts {
             *at += 1;
             if *at == length {
@@ -234,8 +238,11 @@ impl Register {
         let length = self.spec.frames * self.spec.places;
         let [own, other] = [here, source].map(|n| self.places[n] * self.spec.frames);
         let way = (other + length - own) % length;
-        let passing = self.fronts.iter().filter(|(at, _)| {
-            let ahead = (other + length - *at) % length;
+        // In the first rotation some of these have not begun.
+        let passing = (0..self.spec.frames).filter(|frame| {
+            let behind = frame * self.spec.places;
+            let at = (self.shifted + length - behind) % length;
+            let ahead = (other + length - at) % length;
             ahead > 0 && ahead <= way
         });
         let left = passing.count() as u32;
