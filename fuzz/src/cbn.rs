@@ -90,7 +90,7 @@ fn association(take: &mut Take<'_>, scenario: &mut Scenario, n: u16) {
         _ => Load::OnOff {
             block_s: 40_000,
             on_ns: 40_000,
-            off_ns: 1_000 * u64::from(1 + take.u8()),
+            off_ns: 1_000 * (1 + u64::from(take.u8())),
         },
     };
     let octets = [take.pick(&SIZES), take.pick(&SIZES)];
