@@ -243,7 +243,9 @@ impl Register {
             let behind = frame * self.spec.places;
             let at = (self.shifted + length - behind) % length;
             let ahead = (other + length - at) % length;
-            ahead > 0 && ahead <= way
+            // One that is there now passes it behind this station.
+            let is_to_pass = ahead > 0 || source > here;
+            is_to_pass && ahead <= way
         });
         let left = passing.count() as u32;
         let counting = &mut self.counting[source][channel];
