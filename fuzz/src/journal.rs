@@ -303,7 +303,13 @@ pub fn journal(data: &[u8]) {
             _ => {
                 let Some(journal) = journal else { continue };
                 // A piece of it, or anything, once more at its end.
-                let again = journal.borrow().iter().skip(at).take(by.into()).copied().collect();
+                let again = journal
+                    .borrow()
+                    .iter()
+                    .skip(at)
+                    .take(by.into())
+                    .copied()
+                    .collect();
                 let more: Vec<u8> = if op & 0x80 == 0 {
                     again
                 } else {

@@ -1,4 +1,4 @@
-//! Fuzz targets: every parser, the reassemblers, the adapter, shared memory from either side, and
+//! Fuzz targets: every parser, the reassemblers, the adapter, rings, shared memory from either side, and
 //! the texts. Each is a plain function, so that libFuzzer's binaries and an ordinary test run the
 //! same code.
 //!
@@ -10,6 +10,7 @@ mod aal34;
 mod aal5;
 mod adapter;
 mod capture;
+mod cbn;
 mod cell;
 mod check;
 mod client;
@@ -18,6 +19,7 @@ mod control;
 mod files;
 mod journal;
 mod memory;
+mod msna;
 mod mssar;
 mod payloads;
 mod region;
@@ -30,12 +32,14 @@ pub use aal5::{aal5_reassembly, aal5_round_trip};
 pub use aal34::{aal34_reassembly, aal34_round_trip};
 pub use adapter::{adapter, attacked, plan};
 pub use capture::capture;
+pub use cbn::cbn;
 pub use cell::cell;
 pub use client::client;
 pub use contract::contract;
 pub use control::control;
 pub use files::files;
 pub use journal::journal;
+pub use msna::msna;
 pub use mssar::mssar;
 pub use payloads::payloads;
 pub use region::region;
@@ -47,7 +51,7 @@ pub use wrappings::{frame, llc, pseudowire};
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 22] = [
+pub const TARGETS: [(&str, Target); 24] = [
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),
@@ -55,6 +59,7 @@ pub const TARGETS: [(&str, Target); 22] = [
     ("aal34_reassembly", aal34_reassembly),
     ("aal34_round_trip", aal34_round_trip),
     ("mssar", mssar),
+    ("msna", msna),
     ("llc", llc),
     ("upper", upper),
     ("pseudowire", pseudowire),
@@ -69,5 +74,6 @@ pub const TARGETS: [(&str, Target); 22] = [
     ("client", client),
     ("region", region),
     ("adapter", adapter),
+    ("cbn", cbn),
     ("attacked", attacked),
 ];

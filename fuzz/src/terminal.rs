@@ -142,7 +142,10 @@ impl Model {
             octets: vec![0; FILE as usize],
             may: Rc::clone(&self.may[at]),
         };
-        if self.end.receive(self.now, transfer + 1, (0, FILE), FILE, store) {
+        if self
+            .end
+            .receive(self.now, transfer + 1, (0, FILE), FILE, store)
+        {
             self.acknowledged[at].clear();
         }
         self.looks();
@@ -154,7 +157,8 @@ impl Model {
             disk_len: Some(DISK),
             file_len: Some(FILE),
         };
-        self.end.send(transfer + 1, (0, FILE), FILE / 2, split, Known);
+        self.end
+            .send(transfer + 1, (0, FILE), FILE / 2, split, Known);
     }
 
     /// Nothing that was acknowledged has changed, and every cell is accounted for.
@@ -169,7 +173,10 @@ impl Model {
             let before = &mut self.acknowledged[at];
             assert!(ap >= before.len() as u64, "Ap went back");
             let store = self.end.store_mut(transfer + 1).expect("it is received");
-            assert!(store.octets.starts_with(before), "acknowledged octets changed");
+            assert!(
+                store.octets.starts_with(before),
+                "acknowledged octets changed"
+            );
             before.extend_from_slice(&store.octets[before.len()..ap as usize]);
             self.may[at].set((ap, edge));
         }
@@ -204,9 +211,17 @@ fn pci(take: &mut Take<'_>, len: usize) -> Pci {
         place: Place::new(is_odd(1), is_odd(2)),
         transfer: u16::from(take.below(TRANSFERS as u8 + 2)),
         run: if is_odd(3) { take.u32() } else { PEER },
-        sequence: if is_odd(4) { take.u32() } else { take.u8().into() } % Pci::SEQUENCES,
+        sequence: if is_odd(4) {
+            take.u32()
+        } else {
+            take.u8().into()
+        } % Pci::SEQUENCES,
         serial: take.u8().into(),
-        offset: if is_odd(5) { take.u64() } else { take.u16().into() },
+        offset: if is_odd(5) {
+            take.u64()
+        } else {
+            take.u16().into()
+        },
         length: if is_odd(6) { take.u16() } else { len as u16 },
     }
 }
@@ -224,7 +239,11 @@ fn control<'a>(take: &mut Take<'_>, above: &'a [u8]) -> Control<'a> {
         held_us: take.u32(),
         next: take.u8().into(),
         acknowledged: take.u64(),
-        edge: if take.flag() { take.u64() } else { take.u16().into() },
+        edge: if take.flag() {
+            take.u64()
+        } else {
+            take.u16().into()
+        },
         above: &above[..usize::from(take.below(4))],
     })
 }

@@ -9,6 +9,7 @@ import cellgate
 from cellgate.lab import load
 
 STAR = Path(__file__).with_name("star.toml")
+DUPLEX = Path(__file__).parents[2] / "examples" / "ring-duplex.toml"
 GRID = {
     "duration_ns": [500_000, 600_000],
     "switches__s__queue_cells": [16, 64],
@@ -75,6 +76,21 @@ def test_files_are_swept_by_the_length_of_their_pdus():
     assert [row["transfers.0.there"] for row in rows] == [1, 1]
     short, long = (row["transfers.0.sent_again_octets"] for row in rows)
     assert 0 < short < long, "bit errors lose long PDUs more often"
+
+
+def test_a_ring_is_swept_by_the_order_of_its_stations():
+    points = [
+        {f"stations__{name}__order": order for name in ("west", "east")}
+        | {"duration_ns": 20_000_000, "traffic__westward__octets": [8_160]}
+        for order in ("in_turn", "interrupt_first")
+    ]
+    rows = cellgate.sweep(DUPLEX, points, Serial())
+    ways = [[row[f"associations.{way}ward.data_bit_s"] for way in ("east", "west")] for row in rows]
+    (east, west), (first, late) = ways
+    assert 0.7 < west / east < 1.4, "in turn both ways have about half"
+    assert late < first / 5, "whoever begins later hardly sends"
+    assert rows[0]["rings.cbn.channels_use_ppm.1"] > 0
+    assert all(row["judged_cells"] > 0 for row in rows)
 
 
 def test_a_data_frame_takes_rows_as_they_are(serial):

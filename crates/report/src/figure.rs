@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use crate::table::csv_line;
-use crate::{BarGroup, Check, ClaimRow, bars};
+use crate::{BandPanel, BarGroup, Check, ClaimRow, bars};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
@@ -19,6 +19,8 @@ pub struct Figure {
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     Panels(Vec<Panel>),
+    /// Areas in the colours of their owners.
+    Bands(Vec<BandPanel>),
     /// The paper's numbers beside ours.
     Bars(Vec<BarGroup>),
     /// Claims of a paper.
@@ -167,6 +169,11 @@ impl Figure {
         Self::new(name, title, Content::Panels(panels))
     }
 
+    /// A figure of areas, panels over each other.
+    pub fn of_bands(name: &str, title: &str, panels: Vec<BandPanel>) -> Self {
+        Self::new(name, title, Content::Bands(panels))
+    }
+
     /// A figure with a bar for the number of each of some checks, those of one thing together.
     pub fn of_numbers(name: &str, title: &str, checks: &[Check]) -> Self {
         Self::new(name, title, Content::Bars(bars::grouped(checks)))
@@ -186,10 +193,16 @@ impl Figure {
         }
     }
 
-    /// Every point of every series, every bar, or every claim, one a line.
+    /// Every point of every series, every corner of every area, every bar, or every claim, one a
+    /// line.
     pub fn to_csv(&self) -> String {
         let (heads, lines): (&[&str], String) = match &self.content {
             Content::Panels(panels) => (&["panel", "series", "x", "y"], panels_csv(panels)),
+            Content::Bands(panels) => {
+                let numbered = (1..).zip(panels);
+                let lines = numbered.map(|(n, panel)| panel.csv(n)).collect();
+                (&BandPanel::COLUMNS, lines)
+            }
             Content::Bars(groups) => (
                 &BarGroup::COLUMNS,
                 groups.iter().map(BarGroup::csv).collect(),

@@ -5,6 +5,7 @@
 //! with `output` and `whole`; nothing else here does I/O.
 #![forbid(unsafe_code)]
 
+mod bands;
 mod bars;
 pub mod bitrate;
 mod check;
@@ -22,6 +23,7 @@ pub mod whole;
 
 use serde::Serialize;
 
+pub use bands::{Band, BandPanel, Owner};
 pub use bars::{Bar, BarGroup};
 pub use check::{Check, Claim, Class, Tolerance};
 pub use claims::{ClaimRow, Place};

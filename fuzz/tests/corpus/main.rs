@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::panic::catch_unwind;
 use std::path::Path;
+use std::time::Instant;
 
 use archive::inputs;
 use cellgate_core::adapter::Planted;
@@ -47,6 +48,46 @@ fn the_empty_input_and_cut_and_changed_ones_pass() {
             target(&changed);
         }
     }
+}
+
+/// Inputs that are changed by chance, for so many seconds, where there is no fuzzer:
+/// `CELLGATE_CHANCE=cbn:120 cargo test --manifest-path fuzz/Cargo.toml by_chance -- --ignored`
+#[test]
+#[ignore = "as long as CELLGATE_CHANCE says"]
+fn inputs_that_are_changed_by_chance_pass() {
+    let asked = std::env::var("CELLGATE_CHANCE").expect("CELLGATE_CHANCE=TARGET:SECONDS");
+    let (name, seconds) = asked.split_once(':').expect("TARGET:SECONDS");
+    let seconds = seconds.parse().expect("a number of seconds");
+    let all = TARGETS.iter().find(|(target, _)| *target == name);
+    let (_, target) = all.expect("a target");
+    let known = inputs(name);
+    let (began, mut state, mut count) = (Instant::now(), 0x9e37_79b9_7f4a_7c15_u64, 0_u64);
+    let mut next = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % n.max(1) as u64) as usize
+    };
+    while began.elapsed().as_secs() < seconds {
+        let mut octets = known[next(known.len())].octets.clone();
+        let other = &known[next(known.len())].octets;
+        let at = next(octets.len());
+        match next(4) {
+            0 => octets.splice(at.., other.iter().skip(next(other.len())).copied()).for_each(drop),
+            1 => octets.truncate(at),
+            _ => {}
+        }
+        for _ in 0..next(6) {
+            let at = next(octets.len());
+            if let Some(octet) = octets.get_mut(at) {
+                *octet = next(256) as u8;
+            }
+        }
+        let passed = catch_unwind(|| target(&octets));
+        assert!(passed.is_ok(), "input {count}: {octets:02x?}");
+        count += 1;
+    }
+    println!("{name}: {count} inputs");
 }
 
 /// An archive of inputs of one octet, `change` made in the header of each.

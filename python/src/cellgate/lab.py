@@ -102,7 +102,7 @@ def _index(place: Any, part: str, key: str, new: bool = False) -> str | int:
 
 
 def name(entry: Any) -> str | None:
-    """What an entry of a list goes by: its own name, or that of the connection it is about."""
+    """What an entry of a list goes by: its own name, or that of what it is about."""
     if isinstance(entry, Mapping):
-        return entry.get("name", entry.get("connection"))
+        return entry.get("name", entry.get("connection", entry.get("on")))
     return None

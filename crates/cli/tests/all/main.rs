@@ -19,4 +19,5 @@ mod replay;
 mod save;
 mod server;
 mod sim;
+mod sim_slots;
 mod transfer;

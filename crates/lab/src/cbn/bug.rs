@@ -130,6 +130,32 @@ bugs! {
     StopIgnored,
     /// An interrupt that is lost is heard.
     LostInterruptHeard,
+    /// A slot that is stuck full is empty when somebody has emptied it.
+    StuckSlotFreed,
+    /// A station that was reset still empties the slots that it has filled.
+    ResetKeepsSlots,
+    /// A station that was reset still has the cells that it has received.
+    ResetKeepsCells,
+    /// A station that was reset still interrupts.
+    ResetKeepsInterrupt,
+    /// A late copy of a call that has ended, and below which all have, is executed.
+    ExecutedTwice,
+    /// A reply is said once.
+    ReplyLostForGood,
+    /// A call is said once.
+    CallLostForGood,
+    /// Who hears nothing waits for ever.
+    SilenceNotTold,
+    /// A reply has the octets of its call.
+    OtherReply,
+    /// A node that begins anew has its predecessor's number.
+    IncarnationKept,
+    /// A Connect that nobody answers has no end.
+    SilenceKept,
+    /// Associations that nobody uses do not end.
+    AssociationLeft,
+    /// A circuit is another association's as soon as one has ended.
+    VciReusedAtOnce,
     /// A run begins where another has ended.
     RunRemembers,
 }

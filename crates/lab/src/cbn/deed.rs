@@ -19,6 +19,8 @@ pub enum SlotDeed {
     Damaged,
     /// A bit of it is another.
     Flipped,
+    /// It is full from here on, whoever empties it.
+    Stuck,
 }
 
 /// A deed, and what the slot had.

@@ -8,6 +8,12 @@ pub enum SlotHarm {
     Lost { frame: u32, channel: Option<u8> },
     /// A bit of a slot is another, the first that of its type.
     Flipped { frame: u32, channel: u8, bit: u16 },
+    /// The VCI of a slot is all ones from here on, whoever empties it, or is so no longer.
+    Stuck {
+        frame: u32,
+        channel: u8,
+        is_stuck: bool,
+    },
     /// The ring is cut before place 0, or is closed again: what comes there is lost.
     Cut(bool),
     /// The monitor sees what passes, or does not.
@@ -31,6 +37,11 @@ impl Ring {
                 channel,
                 bit,
             } => self.flips(at, frame, channel, bit),
+            SlotHarm::Stuck {
+                frame,
+                channel,
+                is_stuck,
+            } => self.sticks(at, frame, channel, is_stuck),
             SlotHarm::Cut(is_cut) => self.is_cut = is_cut,
             SlotHarm::Monitored(is_monitored) => self.is_monitored = is_monitored,
         }

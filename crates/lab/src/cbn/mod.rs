@@ -13,6 +13,7 @@
 
 mod bug;
 mod deed;
+mod diagram;
 mod harm;
 mod ring;
 mod saturated;
@@ -20,6 +21,7 @@ mod spec;
 
 pub use bug::CbnBug;
 pub use deed::{RingCounts, RingDeed, SlotDeed};
+pub use diagram::Diagram;
 pub use harm::SlotHarm;
 pub use ring::{Attached, Presence, Ring};
 pub use saturated::Saturated;

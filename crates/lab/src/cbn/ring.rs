@@ -44,6 +44,32 @@ struct Full {
     is_damaged: bool,
 }
 
+impl Full {
+    const NOBODYS: Self = Self {
+        slot: CbnSlot {
+            type_bit: false,
+            cell: CbnCell::EMPTY,
+            response: false,
+        },
+        source: None,
+        returns: 0,
+        is_marked: false,
+        is_damaged: false,
+    };
+
+    /// What is left in a slot that stays full when it is emptied.
+    const STUCK: Self = Self {
+        slot: CbnSlot {
+            cell: CbnCell {
+                vci: RingSpec::STUCK_VCI,
+                ..CbnCell::EMPTY
+            },
+            ..Self::NOBODYS.slot
+        },
+        ..Self::NOBODYS
+    };
+}
+
 /// A station's place, and its slots on the ring.
 #[derive(Clone, Debug)]
 struct Seat {
@@ -61,6 +87,8 @@ pub struct Ring {
     spec: RingSpec,
     /// By frame, then by channel.
     slots: Vec<Option<Full>>,
+    /// Those that stay full.
+    stuck: Vec<bool>,
     seats: Vec<Seat>,
     /// The passes to come: when, and which station, counted from 1; 0 is the monitor.
     due: BinaryHeap<Reverse<(Ps, usize)>>,
@@ -89,6 +117,7 @@ impl Ring {
         let due = due.map(|(seat, station)| Reverse((spec.passes(0, seat.place), station)));
         Self {
             slots: vec![None; spec.frames as usize * channels],
+            stuck: vec![false; spec.frames as usize * channels],
             due: due.collect(),
             seats,
             monitor: None,
@@ -225,6 +254,9 @@ impl Ring {
             what,
             slot,
         });
+        if self.stuck[index] && !self.has(CbnBug::StuckSlotFreed) {
+            self.slots[index] = Some(Full::STUCK);
+        }
     }
 
     fn pass(
@@ -343,18 +375,7 @@ impl Ring {
     /// an empty slot that gets a VCI is full, and nobody's.
     pub(super) fn flips(&mut self, at: Ps, frame: u32, channel: u8, bit: u16) {
         let index = self.index(frame.into(), channel);
-        let full = self.slots[index];
-        let mut full = full.unwrap_or(Full {
-            slot: CbnSlot {
-                type_bit: false,
-                cell: CbnCell::EMPTY,
-                response: false,
-            },
-            source: None,
-            returns: 0,
-            is_marked: false,
-            is_damaged: false,
-        });
+        let mut full = self.slots[index].unwrap_or(Full::NOBODYS);
         let mut octets = full.slot.emit();
         if let Some(octet) = octets.get_mut(usize::from(bit / 8)) {
             *octet ^= 0x80 >> (bit % 8);
@@ -363,6 +384,9 @@ impl Ring {
         full.slot = CbnSlot::parse(&octets);
         // Whether it was taken is known apart from the bit that says so.
         full.slot.response = before.response;
+        if self.stuck[index] {
+            full.slot.cell.vci = RingSpec::STUCK_VCI;
+        }
         full.is_damaged |= before.cell != full.slot.cell;
         self.slots[index] = Some(full);
         let spot = (at, RingDeed::FAULT, u64::from(frame), channel);
@@ -378,6 +402,38 @@ impl Ring {
             what: SlotDeed::Flipped,
             slot: full.slot,
         });
+    }
+}
+
+impl Ring {
+    /// A slot's VCI is all ones from here on, or may be another again: then the slot stays full
+    /// until somebody empties it.
+    pub(super) fn sticks(&mut self, at: Ps, frame: u32, channel: u8, is_stuck: bool) {
+        let index = self.index(frame.into(), channel);
+        self.stuck[index] = is_stuck;
+        if !is_stuck {
+            return;
+        }
+        let mut full = self.slots[index].unwrap_or(Full::NOBODYS);
+        full.slot.cell.vci = RingSpec::STUCK_VCI;
+        full.is_damaged = true;
+        self.slots[index] = Some(full);
+        self.tell(RingDeed {
+            at,
+            who: RingDeed::FAULT,
+            number: frame.into(),
+            channel,
+            what: SlotDeed::Stuck,
+            slot: full.slot,
+        });
+    }
+
+    /// A station knows no more which slots it has filled: they are the monitor's.
+    pub fn forget(&mut self, station: usize) {
+        if !self.has(CbnBug::ResetKeepsSlots) {
+            let filled = &mut self.seats[station].filled;
+            filled.iter_mut().for_each(VecDeque::clear);
+        }
     }
 }
 

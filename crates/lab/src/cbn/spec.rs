@@ -52,6 +52,9 @@ impl RingSpec {
         outstanding: 0,
     };
 
+    /// The VCI of a slot that is stuck full: no circuit's.
+    pub const STUCK_VCI: u16 = u16::MAX;
+
     /// The time at which the front of frame `number`, counted from the one that passes place 0 at
     /// time 0, passes `place`. A frame has a new number each time round. Rounded down to a
     /// picosecond.

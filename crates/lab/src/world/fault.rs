@@ -4,7 +4,7 @@ use cellgate_core::Effect;
 use serde::{Deserialize, Serialize};
 
 use super::LineOutcome;
-use super::rings::scenario::{RingHarm, SlotEffect, StationHarm};
+use super::rings::scenario::{MessageEffect, MessageKind, RingHarm, SlotEffect, StationHarm};
 
 /// Something that goes wrong, or is done, at a cell or at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,11 +201,23 @@ pub enum FaultSpec {
         for_ns: u64,
         harm: RingHarm,
     },
+    /// To messages of the node at a station, each of so many that leave within a time.
+    Messages {
+        /// Name of the station.
+        station: String,
+        at_ns: u64,
+        for_ns: u64,
+        of: MessageKind,
+        #[serde(default = "one")]
+        every: u64,
+        effect: MessageEffect,
+    },
     /// To a station of a ring, or its host.
     Station {
         /// Name of the station.
         station: String,
         at_ns: u64,
+        #[serde(default)]
         for_ns: u64,
         harm: StationHarm,
     },
@@ -220,6 +232,10 @@ pub(super) enum Whom<'a> {
     Connection(&'a str),
     Ring(&'a str),
     Station(&'a str),
+}
+
+fn one() -> u64 {
+    1
 }
 
 impl FaultSpec {
@@ -243,7 +259,9 @@ impl FaultSpec {
             | Self::Kills { connection, .. }
             | Self::Write { connection, .. } => Whom::Connection(connection),
             Self::Slot { ring, .. } | Self::Ring { ring, .. } => Whom::Ring(ring),
-            Self::Station { station, .. } => Whom::Station(station),
+            Self::Station { station, .. } | Self::Messages { station, .. } => {
+                Whom::Station(station)
+            }
         }
     }
 
@@ -263,6 +281,17 @@ impl FaultSpec {
             | Self::Ring { at_ns, for_ns, .. }
             | Self::Station { at_ns, for_ns, .. }
             | Self::Guests { at_ns, for_ns, .. } => Some((at_ns, for_ns)),
+            Self::Messages {
+                at_ns,
+                for_ns,
+                effect,
+                ..
+            } => Some(match effect {
+                MessageEffect::Late { ns } | MessageEffect::Double { ns } => {
+                    (at_ns, for_ns.saturating_add(ns))
+                }
+                MessageEffect::Lose => (at_ns, for_ns),
+            }),
             Self::SpuriousWakeUp { at_ns, .. }
             | Self::EarlyTimers { at_ns, .. }
             | Self::ClockStep { at_ns, .. }

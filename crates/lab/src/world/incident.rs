@@ -319,7 +319,8 @@ fn incidents(
         | FaultSpec::Kills { .. }
         | FaultSpec::Slot { .. }
         | FaultSpec::Ring { .. }
-        | FaultSpec::Station { .. } => return None,
+        | FaultSpec::Station { .. }
+        | FaultSpec::Messages { .. } => return None,
         FaultSpec::AdapterStall { .. } => Incident::AdapterStall(span),
         FaultSpec::HostStall { .. } => Incident::HostStall(span),
         FaultSpec::InterruptsLost { .. } => Incident::InterruptsLost(span),

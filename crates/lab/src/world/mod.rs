@@ -57,7 +57,7 @@ pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};
 pub use queue::EventQueue;
-pub use rings::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome};
+pub use rings::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome, ring_spec};
 pub use run::World;
 pub use servers::{ServerBug, ServerOutcome};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};

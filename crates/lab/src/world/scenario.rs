@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
 pub use super::rings::scenario::{
-    AssociationSpec, BridgeSpec, Interface, Load, RingHarm, RingSpec, SlotEffect, StationHarm,
-    StationSpec, TrafficSpec,
+    AssociationSpec, BridgeBy, BridgeSpec, Interface, Load, MessageEffect, MessageKind, RingHarm,
+    RingSpec, SlotEffect, StationHarm, StationSpec, TrafficSpec,
 };
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 pub use super::transfers::scenario::{

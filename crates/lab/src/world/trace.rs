@@ -1,13 +1,18 @@
-//! What lines carry, told while a run goes on.
+//! What lines and slots carry, told while a run goes on.
 
 use super::run::World;
 use super::{Flying, Ps};
 use crate::Progress;
+use crate::cbn::RingDeed;
 
-/// Is told of the cells that arrive at the ends of lines.
+/// Is told of the cells that arrive at the ends of lines, and of what becomes of slots.
 pub trait CellTrace {
     /// One of this line, not before any that was told earlier; at one time lines come in order.
     fn arrives(&mut self, line: usize, flying: &Flying);
+
+    /// A slot of this ring; the station by its number in the scenario, if it was one. In the order
+    /// of times.
+    fn slot(&mut self, _ring: usize, _station: Option<usize>, _deed: &RingDeed) {}
 }
 
 impl CellTrace for Vec<(usize, Flying)> {

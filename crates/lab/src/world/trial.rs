@@ -60,7 +60,7 @@ pub fn check_shown(
         return caught(|| Ok(transfers::play(scenario, options)?.0));
     }
     if !scenario.rings.is_empty() {
-        return caught(|| Ok(rings::play(scenario, options)?.0));
+        return caught(|| Ok(rings::play(scenario, options, None)?.0));
     }
     judged(scenario, options, progress, |world| {
         world.outcome(scenario.duration_ns)
@@ -77,7 +77,7 @@ pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, M
     }
     if !scenario.rings.is_empty() {
         return caught(|| {
-            let (outcome, counts) = rings::play(scenario, options)?;
+            let (outcome, counts) = rings::play(scenario, options, None)?;
             Ok((outcome, Marks::of_rings(&counts)))
         });
     }
@@ -87,16 +87,19 @@ pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, M
     })
 }
 
-/// As [`check_shown`], and tells what the lines carry: up to a panic, if there is one. What those
-/// of transfers carry it does not tell.
+/// As [`check_shown`], and tells what lines and slots carry: up to a panic, if there is one. What
+/// lines of transfers carry it does not tell.
 pub fn check_recorded(
     scenario: &Scenario,
     options: Options,
     progress: &mut dyn Progress,
     trace: &mut dyn CellTrace,
 ) -> Result<Outcome, Failure> {
-    if !scenario.transfers.is_empty() || !scenario.rings.is_empty() {
+    if !scenario.transfers.is_empty() {
         return check_shown(scenario, options, progress);
+    }
+    if !scenario.rings.is_empty() {
+        return caught(|| Ok(rings::play(scenario, options, Some(trace))?.0));
     }
     caught(|| {
         let mut world = World::new(scenario, options)?;
@@ -394,7 +397,9 @@ impl Shrink for Scenario {
                         .bridges
                         .retain(|one| !names(&one.from) && !names(&one.to));
                     scenario.traffic.retain(|one| match &one.load {
-                        Load::Ping { back } => !names(&one.on) && !names(back),
+                        Load::Ping { back } | Load::Rpc { back, .. } => {
+                            !names(&one.on) && !names(back)
+                        }
                         _ => !names(&one.on),
                     });
                 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use cellgate_lab::cbn::{CbnBug, Reuse};
 use cellgate_lab::machine::v1s::Order;
 use cellgate_lab::world::scenario::{
-    AssociationSpec, FaultSpec, Load, RingSpec, Scenario, SlotEffect, StationSpec, TrafficSpec,
+    AssociationSpec, BridgeBy, BridgeSpec, FaultSpec, Load, MessageEffect, MessageKind, RingHarm,
+    RingSpec, Scenario, SlotEffect, StationHarm, StationSpec, TrafficSpec,
 };
 use cellgate_lab::world::{
     Failure, Options, Outcome, WITH_RINGS, check, check_determinism, checked, scenario_of,
@@ -137,6 +138,143 @@ fn a_header_that_is_flipped_is_nobody_s_and_its_slot_is_emptied() {
     );
 }
 
+/// The pair, whose first station's node calls the second's.
+fn callers() -> Scenario {
+    let mut scenario = pair();
+    scenario.duration_ns = 40_000_000;
+    for station in &mut scenario.stations {
+        station.cpu_hz = 100_000_000;
+    }
+    let mut back = scenario.associations[0].clone();
+    (back.from, back.to) = (back.to, back.from);
+    (back.name, back.vci) = ("back".into(), 8);
+    scenario.associations.push(back);
+    let load = Load::Rpc {
+        back: "back".into(),
+        call_s: 200,
+        work_ns: 100_000,
+    };
+    scenario.traffic = vec![TrafficSpec::on("one", load, &[12, 1_500])];
+    scenario
+}
+
+#[test]
+fn calls_come_to_their_replies_and_nothing_is_left() {
+    let one = &run(&callers()).associations["one"];
+    assert_eq!((one.sent_blocks, one.received_blocks), (8, 8));
+}
+
+/// Who is called dies amid calls: R10 sees that none is executed twice, and calls go on.
+#[test]
+fn a_node_that_dies_costs_the_calls_that_it_had() {
+    let mut scenario = callers();
+    scenario.heal_ns = 9_000_000;
+    scenario.faults.push(FaultSpec::Station {
+        station: "east".into(),
+        at_ns: 5_200_000,
+        for_ns: 3_000_000,
+        harm: StationHarm::NodeKilled,
+    });
+    let one = &run(&scenario).associations["one"];
+    assert_eq!(one.sent_blocks, 8);
+    assert!((4..8).contains(&one.received_blocks), "{one:?}");
+}
+
+#[test]
+fn messages_that_are_lost_are_said_again() {
+    let mut scenario = callers();
+    scenario.heal_ns = 3_000_000;
+    for (station, of) in [("west", MessageKind::Msnl), ("east", MessageKind::Rex)] {
+        scenario.faults.push(FaultSpec::Messages {
+            station: station.into(),
+            at_ns: 0,
+            for_ns: 1_500_000,
+            of,
+            every: 1,
+            effect: MessageEffect::Lose,
+        });
+    }
+    let one = &run(&scenario).associations["one"];
+    assert_eq!((one.sent_blocks, one.received_blocks), (8, 8));
+}
+
+/// Blocks cross from a ring to another: by cell they are there sooner.
+#[test]
+fn a_bridge_by_cell_is_sooner_than_one_by_block() {
+    let delay = |by| {
+        let mut scenario = pair();
+        scenario.rings.push(RingSpec::named("other"));
+        let bridge = StationSpec::named("bridge", "other", 3);
+        let far = StationSpec::named("far", "other", 90);
+        scenario.stations.extend([bridge, far]);
+        let mut two = scenario.associations[0].clone();
+        (two.name, two.from, two.to) = ("two".into(), "bridge".into(), "far".into());
+        scenario.associations.push(two);
+        scenario.bridges.push(BridgeSpec {
+            from: "one".into(),
+            to: "two".into(),
+            by,
+        });
+        let outcome = run(&scenario);
+        let two = &outcome.associations["two"];
+        assert_eq!((two.received_blocks, two.strange_blocks), (5, 0), "{by:?}");
+        two.delay.expect("blocks have come").p50_ns
+    };
+    let (by_cell, by_block) = (delay(BridgeBy::Cell), delay(BridgeBy::Block));
+    assert!(by_cell + 500_000 < by_block, "{by_cell} {by_block}");
+}
+
+#[test]
+fn a_slot_that_is_stuck_carries_nothing_and_is_the_monitor_s_behind_it() {
+    let mut scenario = pair();
+    scenario.rings[0].frames = 1;
+    scenario.rings[0].channels = 2;
+    scenario.heal_ns = 6_000_000;
+    scenario.faults.push(FaultSpec::Ring {
+        ring: "ring".into(),
+        at_ns: 0,
+        for_ns: 6_000_000,
+        harm: RingHarm::SlotStuck {
+            frame: 0,
+            channel: 1,
+        },
+    });
+    let outcome = run(&scenario);
+    let (ring, one) = (&outcome.rings["ring"], &outcome.associations["one"]);
+    assert_eq!((one.sent_blocks, one.received_blocks), (5, 5));
+    let access = ring.access.expect("waits");
+    assert!(access.max_ns > 5_500_000, "{access:?}");
+}
+
+#[test]
+fn a_reset_costs_what_the_station_holds() {
+    let mut scenario = pair();
+    scenario.heal_ns = 2_000_000;
+    scenario.faults.push(FaultSpec::Station {
+        station: "east".into(),
+        at_ns: 700_000,
+        for_ns: 0,
+        harm: StationHarm::Reset,
+    });
+    let one = &run(&scenario).associations["one"];
+    assert_eq!((one.sent_blocks, one.received_blocks), (5, 4));
+}
+
+/// The shift register of the reference, slot by slot, beside the ring that knows when each frame
+/// passes where. `cargo test --release -p cellgate-lab --test all shift_register -- --ignored`
+#[test]
+#[ignore = "long: 10,000 seeds"]
+fn the_fast_ring_is_a_shift_register_on_10_000_seeds() {
+    for seed in WITH_RINGS..WITH_RINGS + 10_000 {
+        let outcome = check(&scenario_of(seed), JUDGED);
+        let outcome = outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        assert!(
+            outcome.cells == 0 || outcome.judged_cells > outcome.cells,
+            "seed {seed}"
+        );
+    }
+}
+
 #[test]
 fn random_rings_are_right() {
     for seed in WITH_RINGS..WITH_RINGS + seeds() {
@@ -156,7 +294,7 @@ fn every_run_of_a_ring_is_the_same() {
 #[test]
 fn bad_files_are_told_where() {
     type Change = fn(&mut Scenario);
-    let cases: [(&str, Change); 9] = [
+    let cases: [(&str, Change); 14] = [
         ("another station is at its place", |all| {
             all.stations[1].at = 0
         }),
@@ -179,6 +317,44 @@ fn bad_files_are_told_where() {
         ("2^36 slots pass", |all| {
             all.duration_ns = 86_400_000_000_000;
             all.rings[0].rotation_ns = 1_000;
+        }),
+        ("a reset takes no time", |all| {
+            all.faults.push(FaultSpec::Station {
+                station: "east".into(),
+                at_ns: 0,
+                for_ns: 1,
+                harm: StationHarm::Reset,
+            });
+        }),
+        ("no node is there", |all| {
+            all.faults.push(FaultSpec::Station {
+                station: "east".into(),
+                at_ns: 0,
+                for_ns: 1,
+                harm: StationHarm::NodeKilled,
+            });
+        }),
+        ("its ring has no such frame", |all| {
+            let harm = RingHarm::SlotStuck {
+                frame: 7,
+                channel: 0,
+            };
+            all.faults.push(FaultSpec::Ring {
+                ring: "ring".into(),
+                at_ns: 0,
+                for_ns: 1,
+                harm,
+            });
+        }),
+        ("it does not come back to its sender", |all| {
+            *all = callers();
+            let one = all.associations[0].clone();
+            (all.associations[1].from, all.associations[1].to) = (one.from, one.to);
+        }),
+        ("its associations are for nothing else", |all| {
+            *all = callers();
+            let load = Load::Greedy;
+            all.traffic.push(TrafficSpec::on("back", load, &[64]));
         }),
         ("octets are 12 to 8160", |all| {
             all.traffic[0].octets = vec![11]

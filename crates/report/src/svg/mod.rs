@@ -1,5 +1,6 @@
 //! Figures as SVG: one text, no fonts and no scripts from elsewhere.
 
+mod bands;
 mod bars;
 mod claims;
 mod ticks;
@@ -47,6 +48,7 @@ impl Figure {
                     top = drawn.end();
                 }
             }
+            Content::Bands(panels) => top = bands::draw(&mut body, panels, top),
             Content::Bars(groups) => top = bars::draw(&mut body, groups, top),
             Content::Claims(rows) => top = claims::draw(&mut body, rows, top),
         }

@@ -7,6 +7,7 @@ mod rings;
 mod run;
 mod seeds;
 mod shrink;
+mod slots;
 mod sweep;
 mod verdict;
 

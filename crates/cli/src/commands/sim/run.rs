@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 use cellgate_lab::world::scenario::Scenario;
-use cellgate_lab::world::{Outcome, check_recorded, checked};
+use cellgate_lab::world::{CellTrace, Outcome, check_recorded, checked};
 use cellgate_report::output::{Exit, print, print_json, same_file, table};
 use serde::Serialize;
 
 use super::file::{Source, TapeFile, write};
 use super::seeds::Bug;
+use super::slots::{Drawn, SlotFile};
 use super::verdict::{Compared, exit, line};
 use crate::progress::Shown;
 
@@ -17,9 +18,16 @@ use crate::progress::Shown;
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Write what the lines have carried into this file, over an old one that is not read
+    /// Write what the lines or slots have carried into this file, over an old one that is not read
     #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["det", "isolation"])]
     trace: Option<PathBuf>,
+    /// Draw the slots of rings over time into this file, over an old one that is not read: eight
+    /// rotations from the first slot that is filled
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["det", "isolation"])]
+    slots: Option<PathBuf>,
+    /// Draw them from this time on
+    #[arg(long, value_name = "NS", requires = "slots")]
+    slots_from: Option<u64>,
     /// Write the scenario into this file (TOML, or JSON if its name ends so), over an old one that
     /// is not read
     #[arg(long, value_name = "FILE")]
@@ -59,38 +67,50 @@ fn unmet(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let outs: Vec<_> = (args.trace.iter().chain(&args.save))
-        .map(PathBuf::as_path)
-        .collect();
+    let outs = args.trace.iter().chain(&args.slots).chain(&args.save);
+    let outs: Vec<_> = outs.map(PathBuf::as_path).collect();
     let scenario = args.source.scenario(&outs)?;
     let options = args.bug.options(!args.fast);
     // What makes no world leaves old files as they are.
     if let Err(refusals) = checked(&scenario) {
         return Err(args.source.mistakes(&refusals));
     }
+    let has_slots = args.slots.is_none() || !scenario.rings.is_empty();
+    ensure!(has_slots, "--slots: the scenario has no rings");
+    apart(args)?;
     if let Some(path) = &args.save {
-        let is_trace = |trace: &PathBuf| trace == path || same_file(trace, path);
-        let apart = || {
-            let both = args.trace.iter().any(is_trace);
-            ensure!(!both, "{}: --save and --trace lead to it", path.display());
-            anyhow::Ok(())
-        };
-        apart()?;
         write(path, &scenario)?;
         // What it leads to may be there only now.
-        apart()?;
+        apart(args)?;
     }
     let mut shown = Shown::new("sim run, virtual ms");
+    let mut drawn = args
+        .slots
+        .as_deref()
+        .map(|path| Drawn::new(path, &scenario, args.slots_from));
     let result = match &args.trace {
+        Some(path) if !scenario.rings.is_empty() => {
+            let beside = drawn.as_mut().map(|drawn| drawn as &mut dyn CellTrace);
+            let mut trace = SlotFile::create(path, &scenario, beside)?;
+            let result = check_recorded(&scenario, options, &mut shown, &mut trace);
+            trace.finish()?;
+            result
+        }
         Some(path) => {
             let mut trace = TapeFile::create(path, &scenario)?;
             let result = check_recorded(&scenario, options, &mut shown, &mut trace);
             trace.finish()?;
             result
         }
-        None => args.compared.check(&scenario, options, &mut shown),
+        None => match &mut drawn {
+            Some(drawn) => check_recorded(&scenario, options, &mut shown, drawn),
+            None => args.compared.check(&scenario, options, &mut shown),
+        },
     };
     shown.clear();
+    if let Some(drawn) = drawn {
+        drawn.finish()?;
+    }
     let told = result.as_ref().err();
     let how = args.bug.words(!args.fast) + &args.compared.words();
     let told = told.map(|failure| line(failure, &args.source.words(), &how));
@@ -114,6 +134,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     result.as_ref().err().map_or(Ok(Exit::Ok), exit)
+}
+
+/// No two files that are written are one.
+fn apart(args: &Args) -> anyhow::Result<()> {
+    let outs = [
+        ("--save", &args.save),
+        ("--trace", &args.trace),
+        ("--slots", &args.slots),
+    ];
+    let outs = outs
+        .iter()
+        .filter_map(|(name, path)| Some((name, path.as_ref()?)));
+    let outs: Vec<_> = outs.collect();
+    for (n, (name, path)) in outs.iter().enumerate() {
+        for (other, there) in &outs[n + 1..] {
+            let is_one = path == there || same_file(path, there);
+            ensure!(!is_one, "{}: {name} and {other} lead to it", path.display());
+        }
+    }
+    Ok(())
 }
 
 /// A figure, if there is one.

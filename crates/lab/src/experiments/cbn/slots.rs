@@ -6,7 +6,7 @@ use cellgate_report::{
 use super::{
     Error, Experiment, FRAMES, Kind, Parameter, Progress, ROTATION, RingSpec, Settings, us,
 };
-use crate::cbn::{Reuse, Ring, Saturated};
+use crate::cbn::{Diagram, Reuse, Ring, Saturated};
 use crate::world::Ps;
 
 /// Saturated stations, and the slots of a channel.
@@ -92,7 +92,7 @@ impl Experiment for Slots {
         progress.step(STATIONS.len() as u64 + 1, STATIONS.len() as u64 + 1);
         Ok(Outcome {
             tables: vec![table(&points)],
-            figures: vec![figure(&points)],
+            figures: vec![figure(&points), in_time()],
             checks,
             notes: vec![
                 "A slot goes from one of N saturated stations to the next, and is empty from the \
@@ -141,6 +141,21 @@ fn figure(points: &[(u32, Used)]) -> Figure {
         marks: Vec::new(),
     };
     Figure::single("slots", "Slots that are used", panel)
+}
+
+/// Three saturated stations, slot by slot.
+fn in_time() -> Figure {
+    let places = [0, 60, 150];
+    let names = places.iter().map(|place| format!("at {place}"));
+    let mut ring = Ring::new(RingSpec::PAPER, &places).watched(None);
+    let mut all = places.map(|_| Saturated::from(Ps::ZERO));
+    let mut diagram = Diagram::new("three senders", RingSpec::PAPER, names.collect(), None);
+    let end = Ps::new(RingSpec::PAPER.rotation.ps() * (Diagram::ROTATIONS + 1));
+    while ring.next() < end {
+        ring.turn(&mut all);
+        ring.take_log().iter().for_each(|deed| diagram.hears(deed));
+    }
+    Diagram::figure([diagram])
 }
 
 fn checks(ring: RingSpec, points: &[(u32, Used)]) -> Vec<Check> {

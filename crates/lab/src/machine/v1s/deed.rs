@@ -1,3 +1,4 @@
+use cellgate_core::upper::msna::Notify;
 use cellgate_core::wire::CbnCell;
 
 use super::Word;
@@ -55,5 +56,11 @@ pub enum Deed {
     },
     Acknowledged {
         at: Ps,
+    },
+    /// A circuit is the host's from here on, with the cells that interrupt; none: it is nobody's.
+    Listens {
+        at: Ps,
+        vci: u16,
+        notify: Option<Notify>,
     },
 }

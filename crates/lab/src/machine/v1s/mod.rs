@@ -13,6 +13,7 @@
 
 mod access;
 mod charges;
+mod circuits;
 mod costs;
 mod deed;
 mod host;
@@ -23,6 +24,7 @@ mod station;
 
 pub(super) use access::{Below, MSDL, terms};
 pub use charges::{Charge, Charges};
+pub use circuits::Circuits;
 pub use costs::{HostCosts, Instructions, Stage};
 pub use deed::{Accessed, Deed};
 pub use host::{Application, Dma, Host, HostCounts, HostSpec, Onward, Order, Outgoing};

@@ -74,6 +74,14 @@ impl<A: Application> Network<A> {
         self.ring.harm(at, harm);
     }
 
+    /// A station is reset: its host goes on with the next cell.
+    pub fn reset(&mut self, at: Ps, number: usize) {
+        self.ring.forget(number);
+        self.stations[number].reset();
+        self.accesses[number] = self.stations[number].next();
+        self.hosts[number].lacks_its_station(at);
+    }
+
     /// A station and its host, to which something happens.
     pub fn seat(&mut self, number: usize) -> (&mut Station, &mut Host<A>) {
         (&mut self.stations[number], &mut self.hosts[number])

@@ -26,6 +26,8 @@ pub struct Counts {
     pub overflowed: u64,
     /// Cells that have left the RAM for the host.
     pub read: u64,
+    /// Cells that had a place when the station was reset.
+    pub reset: u64,
     pub interrupts: u64,
     /// Cells that had a place in a receive FIFO, at most, and those of them that were there as a
     /// whole and of which nothing was read.
@@ -160,6 +162,36 @@ impl Station {
     /// Its interrupts are lost from here on, or heard again.
     pub const fn unheard(&mut self, is_unheard: bool) {
         self.is_unheard = is_unheard;
+    }
+
+    /// All that it holds is lost, and what it holds of a cell that is coming or going.
+    pub fn reset(&mut self) {
+        for transmit in &mut self.transmit {
+            transmit.words.clear();
+            transmit.held.words.clear();
+        }
+        self.written.clear();
+        if !self.has(CbnBug::ResetKeepsInterrupt) {
+            self.interrupts = false;
+        }
+        if self.has(CbnBug::ResetKeepsCells) {
+            return;
+        }
+        self.counts.reset += self.held() as u64;
+        self.arriving.clear();
+        self.receive.fill(Receive::default());
+        self.fetched.clear();
+        self.fetches_from = None;
+        (self.reading, self.leaving) = (0, 0);
+    }
+
+    /// A circuit is the host's from here on, or nobody's.
+    pub fn listens(&mut self, at: Ps, vci: u16, notify: Option<Notify>) {
+        match notify {
+            Some(notify) => drop(self.circuits.insert(vci, notify)),
+            None => drop(self.circuits.remove(&vci)),
+        }
+        self.tell(Deed::Listens { at, vci, notify });
     }
 
     /// Whether no word waits to leave.

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellgate_core::upper::msna::Notify;
+
 use super::{At, Found};
 use crate::world::fault::{FaultSpec, Whom};
 use crate::world::scenario::{
-    AssociationSpec, Interface, Load, RingSpec, Scenario, SlotEffect, StationSpec, TrafficSpec,
+    AssociationSpec, Interface, Load, RingHarm, RingSpec, Scenario, SlotEffect, StationHarm,
+    StationSpec, TrafficSpec,
 };
 
 pub(super) const RINGS_MAX: usize = 64;
@@ -18,6 +21,7 @@ const SLOTS_MAX: u64 = 1 << 16;
 const VISITS_MAX: u64 = 1 << 36;
 const FIFO_MAX: u32 = 1 << 16;
 const VCI_MAX: u16 = 4_096;
+const CALL_S_MAX: u32 = 10_000;
 const BLOCK_S_MAX: u32 = 1_000_000;
 /// Bits of a slot.
 const BITS: u16 = cellgate_core::wire::SLOT_BITS as u16;
@@ -208,8 +212,53 @@ fn traffic(
             let is_back = on.from == back.to && on.to == back.from;
             found.due(at, is_back, "it does not come back to its sender");
         }
+        Load::Rpc {
+            back,
+            call_s,
+            work_ns,
+        } => {
+            let fits = (1..=CALL_S_MAX).contains(call_s);
+            found.due(at, fits, "call_s is 1 to 10000");
+            let fits = *work_ns <= 1_000_000_000;
+            found.due(at, fits, "work_ns is at most 10^9");
+            let back = named.associations.get(&**back).copied();
+            let back = found.known(at, &spec.on, back);
+            let Some((on, back)) = on.zip(back) else {
+                return;
+            };
+            let is_back = on.from == back.to && on.to == back.from;
+            found.due(at, is_back, "it does not come back to its sender");
+            let hears = [on, back].iter().all(|one| one.notify == Notify::Every);
+            found.due(at, hears, "nodes hear of every cell: notify is every");
+            for one in [on, back] {
+                let is_its = users(scenario, &one.name) == 1;
+                found.due(at, is_its, "its associations are for nothing else");
+            }
+        }
         Load::Greedy | Load::False { .. } => {}
     }
+}
+
+/// Whether a station's host has a node.
+fn has_node(scenario: &Scenario, station: &str) -> bool {
+    scenario.traffic.iter().any(|one| {
+        let is_rpc = matches!(one.load, Load::Rpc { .. });
+        let mut on = scenario.associations.iter();
+        let on = on.find(|circuit| circuit.name == one.on);
+        is_rpc && on.is_some_and(|on| on.from == station || on.to == station)
+    })
+}
+
+/// How much traffic, and how many bridges, use an association.
+fn users(scenario: &Scenario, name: &str) -> usize {
+    let traffic = scenario.traffic.iter().filter(|one| match &one.load {
+        Load::Ping { back } | Load::Rpc { back, .. } => one.on == name || back == name,
+        Load::False { .. } => false,
+        _ => one.on == name,
+    });
+    let bridges = scenario.bridges.iter();
+    let bridges = bridges.filter(|one| one.from == name || one.to == name);
+    traffic.count() + bridges.count()
 }
 
 fn rate(block_s: u32, at: At, found: &mut Found<'_>) {
@@ -258,6 +307,16 @@ fn faults(scenario: &Scenario, named: &Named<'_>, found: &mut Found<'_>) {
                 let Some(ring) = found.known(at, name, ring) else {
                     continue;
                 };
+                if let FaultSpec::Ring {
+                    harm: RingHarm::SlotStuck { frame, channel },
+                    ..
+                } = fault
+                {
+                    let is_there = *frame < ring.frames;
+                    found.due(at, is_there, "its ring has no such frame");
+                    let is_there = *channel < ring.channels;
+                    found.due(at, is_there, "its ring has no such channel");
+                }
                 let FaultSpec::Slot {
                     frame,
                     channel,
@@ -278,6 +337,24 @@ fn faults(scenario: &Scenario, named: &Named<'_>, found: &mut Found<'_>) {
             }
             Whom::Station(name) => {
                 found.known(at, name, named.stations.get(name).copied());
+                let is_of_node = match fault {
+                    FaultSpec::Station { harm, .. } => *harm == StationHarm::NodeKilled,
+                    FaultSpec::Messages { every, .. } => {
+                        found.due(at, *every > 0, "every is at least 1");
+                        true
+                    }
+                    _ => false,
+                };
+                let has_node = !is_of_node || has_node(scenario, name);
+                found.due(at, has_node, "no node is there: none calls, nor is called");
+                if let FaultSpec::Station {
+                    harm: StationHarm::Reset,
+                    for_ns,
+                    ..
+                } = fault
+                {
+                    found.due(at, *for_ns == 0, "a reset takes no time: for_ns is 0");
+                }
             }
             Whom::Link(_) | Whom::Host(_) | Whom::Connection(_) => {
                 let is_right = scenario.rings.is_empty();

@@ -7,13 +7,16 @@ use crate::generate::Draw;
 use crate::machine::v1s::Order;
 use crate::world::fault::FaultSpec;
 use crate::world::scenario::{
-    AssociationSpec, BridgeSpec, Interface, Load, RingHarm, RingSpec, Scenario, SlotEffect,
-    StationHarm, StationSpec, TrafficSpec,
+    AssociationSpec, BridgeBy, BridgeSpec, Interface, Load, MessageEffect, MessageKind, RingHarm,
+    RingSpec, Scenario, SlotEffect, StationHarm, StationSpec, TrafficSpec,
 };
 
 const SIZES: [u16; 8] = [12, 31, 32, 33, 64, 300, 1_500, 8_160];
 
 pub(super) fn scenario(draw: &mut Draw) -> Scenario {
+    if draw.percent(20) {
+        return calls(draw);
+    }
     let duration_ns = draw.between(1_000_000, 4_000_000);
     let mut scenario = Scenario {
         duration_ns,
@@ -43,6 +46,114 @@ pub(super) fn scenario(draw: &mut Draw) -> Scenario {
         }
     }
     scenario
+}
+
+/// Nodes that call each other, on a ring that has little else to carry.
+fn calls(draw: &mut Draw) -> Scenario {
+    let duration_ns = draw.between(12_000_000, 24_000_000);
+    let mut scenario = Scenario {
+        duration_ns,
+        ..Scenario::default()
+    };
+    ring(draw, &mut scenario, 0);
+    scenario.stations.truncate(4);
+    for station in &mut scenario.stations {
+        station.cpu_hz = station.cpu_hz.max(100_000_000);
+        station.fifo_cells = station.fifo_cells.max(40);
+    }
+    let count = scenario.stations.len();
+    for n in 0..draw.between(1, 3) {
+        let from = draw.below(count as u64) as usize;
+        let to = (from + 1 + draw.below(count as u64 - 1) as usize) % count;
+        let name = |n: usize| scenario.stations[n].name.clone();
+        let circuit = |what: &str, from, to, vci| AssociationSpec {
+            name: format!("{what}{n}"),
+            from: name(from),
+            to: name(to),
+            vci,
+            notify: Notify::Every,
+        };
+        let vci = 2 * n as u16 + 1;
+        let both = [
+            circuit("call", from, to, vci),
+            circuit("back", to, from, vci + 1),
+        ];
+        let load = Load::Rpc {
+            back: both[1].name.clone(),
+            call_s: draw.pick(&[50, 200, 500, 1_500]),
+            work_ns: draw.pick(&[0, 100_000, 2_000_000]),
+        };
+        let octets = [draw.pick(&[12, 64, 300]), draw.pick(&[12, 480, 1_500])];
+        let start_ns = draw.below(duration_ns / 4);
+        scenario.traffic.push(TrafficSpec {
+            start_ns,
+            ..TrafficSpec::on(&both[0].name, load, &octets)
+        });
+        scenario.associations.extend(both);
+    }
+    if draw.percent(80) {
+        scenario.heal_ns = duration_ns * 4 / 10;
+        if draw.percent(35) {
+            let fault = mild_fault(draw, &scenario);
+            scenario.faults.push(fault);
+            return scenario;
+        }
+        for _ in 0..draw.between(1, 6) {
+            let fault = match draw.percent(75) {
+                true => fault_of_node(draw, &scenario),
+                false => fault(draw, &scenario),
+            };
+            scenario.faults.push(fault);
+        }
+    }
+    scenario
+}
+
+/// Some of REX's messages are lost or late for less than two of its beats.
+fn mild_fault(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
+    let circuit = draw.below(scenario.associations.len() as u64) as usize;
+    FaultSpec::Messages {
+        station: scenario.associations[circuit].from.clone(),
+        at_ns: draw.below(scenario.heal_ns - 1_900_000),
+        for_ns: draw.between(300_000, 1_500_000),
+        of: MessageKind::Rex,
+        every: draw.pick(&[1, 1, 2]),
+        effect: draw.pick(&[
+            MessageEffect::Lose,
+            MessageEffect::Lose,
+            MessageEffect::Late { ns: 400_000 },
+        ]),
+    }
+}
+
+fn fault_of_node(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
+    let heal_ns = scenario.heal_ns;
+    let circuit = draw.below(scenario.associations.len() as u64) as usize;
+    let station = scenario.associations[circuit].from.clone();
+    let for_ns = draw.between(heal_ns / 20, heal_ns / 2);
+    let ns = draw.between(20_000, heal_ns / 3);
+    let at_ns = draw.below(heal_ns - for_ns - ns + 1);
+    if draw.percent(30) {
+        return FaultSpec::Station {
+            station,
+            at_ns,
+            for_ns: draw.between(10_000, for_ns),
+            harm: StationHarm::NodeKilled,
+        };
+    }
+    FaultSpec::Messages {
+        station,
+        at_ns,
+        for_ns,
+        of: draw.pick(&[MessageKind::Msnl, MessageKind::Rex, MessageKind::Rex]),
+        every: draw.pick(&[1, 1, 2, 3]),
+        effect: draw.pick(&[
+            MessageEffect::Lose,
+            MessageEffect::Double { ns },
+            MessageEffect::Double { ns },
+            MessageEffect::Late { ns },
+        ]),
+    }
 }
 
 fn ring(draw: &mut Draw, scenario: &mut Scenario, n: usize) {
@@ -137,6 +248,7 @@ fn bridge(draw: &mut Draw, scenario: &mut Scenario) {
         scenario.bridges.push(BridgeSpec {
             from: super::pick(draw, &from),
             to: super::pick(draw, &to),
+            by: draw.pick(&[BridgeBy::Block, BridgeBy::Cell]),
         });
     }
 }
@@ -200,7 +312,7 @@ fn fault(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
     let name = ring.name.clone();
     let station = draw.below(scenario.stations.len() as u64) as usize;
     let station = scenario.stations[station].name.clone();
-    match draw.below(10) {
+    match draw.below(12) {
         0 => FaultSpec::Slot {
             ring: name,
             at_ns,
@@ -224,11 +336,22 @@ fn fault(draw: &mut Draw, scenario: &Scenario) -> FaultSpec {
                 },
             },
         },
-        5 => FaultSpec::Ring {
+        5 | 7 => FaultSpec::Ring {
             ring: name,
             at_ns,
             for_ns: for_ns / 4,
-            harm: draw.pick(&[RingHarm::Cut, RingHarm::MonitorDead]),
+            harm: draw.pick(&[
+                RingHarm::Cut,
+                RingHarm::MonitorDead,
+                RingHarm::SlotStuck { frame, channel },
+                RingHarm::SlotStuck { frame, channel },
+            ]),
+        },
+        6 => FaultSpec::Station {
+            station,
+            at_ns,
+            for_ns: 0,
+            harm: StationHarm::Reset,
         },
         _ => FaultSpec::Station {
             station,

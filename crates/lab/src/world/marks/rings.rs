@@ -3,8 +3,8 @@
 use super::Marks;
 use crate::world::rings::Counts;
 
-const SLOTS: [&str; 8] = [
-    "filled", "taken", "emptied", "released", "cleared", "lost", "damaged", "flipped",
+const SLOTS: [&str; 9] = [
+    "filled", "taken", "emptied", "released", "cleared", "lost", "damaged", "flipped", "stuck",
 ];
 
 impl Marks {
@@ -23,6 +23,18 @@ impl Marks {
             ("strange_blocks", counts.strange),
         ] {
             marks.push("stations", name, count);
+        }
+        let nodes = &counts.nodes;
+        for (name, count) in [
+            ("calls", nodes.calls),
+            ("replies", nodes.replies),
+            ("executed", nodes.executed),
+            ("failed", nodes.failed),
+            ("connects", nodes.connects),
+            ("deaths", nodes.deaths),
+            ("harmed_messages", nodes.harmed),
+        ] {
+            marks.push("nodes", name, count);
         }
         marks
     }

@@ -183,7 +183,8 @@ impl Oracle<'_> {
                 | FaultSpec::Lend { .. }
                 | FaultSpec::Slot { .. }
                 | FaultSpec::Ring { .. }
-                | FaultSpec::Station { .. } => {}
+                | FaultSpec::Station { .. }
+                | FaultSpec::Messages { .. } => {}
             }
         }
         let aal34 = connection.contract.aal == Some(Aal::Aal34);

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use cellgate_core::upper::msna::To;
+use cellgate_core::wire::CBN_CELL_LEN;
 
 use super::block::{Block, Seen};
-use crate::machine::v1s::{self, Outgoing};
+use super::node::Node;
+use crate::machine::v1s::{self, Circuits, Outgoing};
 use crate::world::Ps;
 use crate::world::scenario::{Load, TrafficSpec};
 
@@ -25,6 +27,9 @@ pub(super) struct Route {
 
 /// Blocks that another host has handed over, and when.
 pub(super) type Letterbox = Rc<RefCell<VecDeque<(Ps, Outgoing)>>>;
+
+/// Cells that another host has handed over: when, on which channel, and what.
+pub(super) type Cells = Rc<RefCell<VecDeque<(Ps, u8, [u8; CBN_CELL_LEN])>>>;
 
 /// What becomes of a block that has come on a circuit, beside its being read.
 #[derive(Clone, Debug)]
@@ -107,7 +112,7 @@ impl Sender {
                 self.start.plus(Ps::new(within.saturating_add(away)))
             }
             Load::Ping { .. } => self.start.max(self.waits_until),
-            Load::Greedy | Load::False { .. } => self.start,
+            Load::Greedy | Load::False { .. } | Load::Rpc { .. } => self.start,
         };
         match due < self.stop && self.sent < self.most {
             true => due,
@@ -139,7 +144,7 @@ impl Sender {
 }
 
 /// The time from the first of so many blocks to the next.
-fn distance(blocks: u64, block_s: u32) -> Ps {
+pub(super) fn distance(blocks: u64, block_s: u32) -> Ps {
     let ps = u128::from(blocks) * PS_PER_S / u128::from(block_s.max(1));
     Ps::new(u64::try_from(ps).unwrap_or(u64::MAX))
 }
@@ -153,6 +158,10 @@ pub(super) struct Application {
     then: BTreeMap<u16, Vec<Then>>,
     answers: VecDeque<Outgoing>,
     letters: Letterbox,
+    /// Cells that go on from here, and where those of some circuits go.
+    cells: Cells,
+    onward: BTreeMap<u16, (Route, Cells)>,
+    pub(super) node: Option<Node>,
     pub(super) begun: Vec<Begun>,
     pub(super) read: Vec<Read>,
 }
@@ -168,6 +177,15 @@ impl Application {
         self.then.entry(vci).or_default().push(then);
     }
 
+    pub(super) fn cells(&self) -> Cells {
+        Rc::clone(&self.cells)
+    }
+
+    /// Cells that come on a circuit go on from another host.
+    pub(super) fn goes_on(&mut self, vci: u16, route: Route, cells: Cells) {
+        self.onward.insert(vci, (route, cells));
+    }
+
     pub(super) fn letters(&self) -> Letterbox {
         Rc::clone(&self.letters)
     }
@@ -181,6 +199,9 @@ impl v1s::Application for Application {
         let mut letters = self.letters.borrow_mut();
         if letters.front().is_some_and(|(from, _)| *from <= at) {
             return letters.pop_front().map(|(_, letter)| letter);
+        }
+        if let Some(block) = self.node.as_mut().and_then(|node| node.leaves(at)) {
+            return Some(block);
         }
         let count = self.senders.len();
         let turn = self.turn;
@@ -200,6 +221,35 @@ impl v1s::Application for Application {
 
     fn sent(&mut self, _: Ps) {}
 
+    fn takes_cell(&mut self, at: Ps, cell: &[u8; CBN_CELL_LEN]) -> bool {
+        let vci = u16::from_be_bytes([cell[0], cell[1]]);
+        let Some((route, cells)) = self.onward.get(&vci) else {
+            return false;
+        };
+        let mut cell = *cell;
+        cell[..2].copy_from_slice(&route.vci.to_be_bytes());
+        cells.borrow_mut().push_back((at, route.channel, cell));
+        true
+    }
+
+    fn passes_on(&mut self, at: Ps) -> Option<(u8, [u8; CBN_CELL_LEN])> {
+        let mut cells = self.cells.borrow_mut();
+        let (from, ..) = cells.front()?;
+        let is_there = *from <= at;
+        let (_, channel, cell) = is_there.then(|| cells.pop_front()).flatten()?;
+        Some((channel, cell))
+    }
+
+    fn room(&self) -> Option<(u16, Ps)> {
+        self.node.as_ref().map(Node::room)
+    }
+
+    fn circuits(&mut self, at: Ps, circuits: &mut Circuits<'_>) {
+        if let Some(node) = &mut self.node {
+            node.turn(circuits, at);
+        }
+    }
+
     fn received(&mut self, at: Ps, vci: u16, block: &[u8]) {
         let seen = Block::seen(block);
         self.read.push(Read {
@@ -209,6 +259,9 @@ impl v1s::Application for Application {
             digest: super::digest(block),
             seen,
         });
+        if let Some(node) = self.node.as_mut().filter(|node| node.owns(vci)) {
+            node.has_come(vci, block);
+        }
         for then in self.then.get(&vci).into_iter().flatten() {
             let is_of = |own: &u32| matches!(seen, Seen::Whole(one) if one.association == *own);
             match then {
@@ -228,12 +281,15 @@ impl v1s::Application for Application {
     fn due(&self) -> Ps {
         let letters = self.letters.borrow();
         let letter = letters.front().map_or(Ps::MAX, |(at, _)| *at);
+        let cells = self.cells.borrow();
+        let letter = cells.front().map_or(letter, |(at, ..)| letter.min(*at));
         let answer = match self.answers.is_empty() {
             true => Ps::MAX,
             false => Ps::ZERO,
         };
+        let node = self.node.as_ref().map_or(Ps::MAX, Node::due);
         let senders = self.senders.iter().map(Sender::due);
-        senders.fold(letter.min(answer), Ps::min)
+        senders.fold(letter.min(answer).min(node), Ps::min)
     }
 }
 

@@ -23,6 +23,11 @@ struct Known {
     spec: V1sSpec,
     host: HostSpec,
     conditions: BTreeMap<u16, Notify>,
+    /// Circuits that were closed, and how long each is to rest.
+    closed: BTreeMap<u16, Ps>,
+    /// Circuits of which a bridge sends on what comes.
+    by_cell: BTreeSet<u16>,
+    hold: Ps,
     /// The RAM's last access ends then.
     free: Ps,
     /// Cells with a place in the receive FIFO; words of the one that comes, and of the one that
@@ -37,6 +42,7 @@ struct Known {
     stopped_until: Ps,
     passed: u64,
     overflowed: u64,
+    reset: u64,
     read_words: u64,
     /// Words that the host has written of a cell, by now.
     writing: Vec<Word>,
@@ -57,6 +63,8 @@ pub(super) struct Laws {
     owners: BTreeMap<(u64, u8), (usize, u64)>,
     /// The frames in which each station has slots to empty, by channel.
     counting: BTreeMap<(usize, u8), BTreeSet<u64>>,
+    /// Slots that are stuck full.
+    stuck: BTreeSet<(u64, u8)>,
     known: Vec<Known>,
     sent: u64,
     copies: u64,
@@ -95,7 +103,11 @@ impl Laws {
             }
         }
         let happens = |(_, at, action): &(Ps, usize, Action)| {
-            *at == ring && matches!(action, Action::Slot(_) | Action::Presence(..))
+            let all = matches!(
+                action,
+                Action::Slot(_) | Action::Presence(..) | Action::Reset(_)
+            );
+            *at == ring && all
         };
         let known = plan.seated[ring].iter().map(|n| {
             let one = &scenario.stations[*n];
@@ -104,6 +116,9 @@ impl Laws {
                 spec: build::station_spec(scenario, one, &spec),
                 host: build::host_spec(one),
                 conditions: own.map(|one| (one.vci, one.notify)).collect(),
+                closed: BTreeMap::new(),
+                by_cell: build::by_cell(scenario, &one.name),
+                hold: build::hold(scenario, one),
                 free: Ps::ZERO,
                 places: 0,
                 coming: Vec::new(),
@@ -114,6 +129,7 @@ impl Laws {
                 stopped_until: Ps::ZERO,
                 passed: 0,
                 overflowed: 0,
+                reset: 0,
                 read_words: 0,
                 writing: Vec::new(),
                 headers: BTreeMap::new(),
@@ -129,6 +145,7 @@ impl Laws {
                 && !plan.actions.iter().any(happens),
             owners: BTreeMap::new(),
             counting: BTreeMap::new(),
+            stuck: BTreeSet::new(),
             known: known.collect(),
             sent: 0,
             copies: 0,
@@ -147,8 +164,25 @@ impl Laws {
     pub(super) fn acts(&mut self, at: Ps, action: Action) {
         match action {
             Action::Slot(SlotHarm::Cut(_)) => self.was_bypassed = true,
+            Action::Slot(SlotHarm::Stuck {
+                frame,
+                channel,
+                is_stuck,
+            }) => {
+                let slot = (u64::from(frame), channel);
+                match is_stuck {
+                    true => drop(self.stuck.insert(slot)),
+                    false => drop(self.stuck.remove(&slot)),
+                }
+            }
             Action::Slot(_) => {}
+            Action::Reset(seat) => {
+                self.was_bypassed = true;
+                self.counting.retain(|(who, _), _| *who != seat);
+                self.known[seat].is_reset();
+            }
             Action::Presence(_, presence) => self.was_bypassed |= presence != Presence::Works,
+            Action::NodeDies(..) => {}
             Action::Unheard(seat, is_unheard) => self.known[seat].is_unheard = is_unheard,
             Action::Stop(seat, until) => {
                 let known = &mut self.known[seat];
@@ -166,6 +200,13 @@ impl Laws {
         let slot = format!("slot {} of channel {}", key.0, key.1);
         match deed.what {
             SlotDeed::Filled => {
+                if self.stuck.contains(&key) {
+                    return wrong(
+                        "R1",
+                        at,
+                        format!("{slot} is stuck full, and filled by {who}"),
+                    );
+                }
                 self.sent += 1;
                 let free = deed.number + frames;
                 if let Some((owner, _)) = owner {
@@ -203,6 +244,7 @@ impl Laws {
                 self.flips += 1;
                 return Ok(());
             }
+            SlotDeed::Stuck => return Ok(()),
             // Its own may be gone, and another's be there: it counts, and does not look.
             SlotDeed::Emptied if self.counts(who, deed) => {}
             SlotDeed::Emptied => {
@@ -319,6 +361,13 @@ impl Laws {
                     return wrong("R8", *at, here("it reads amid a cell, out of turn".into()));
                 }
             }
+            Deed::Listens { at, vci, notify } => {
+                let rested = known.listens(*at, *vci, *notify);
+                rested.or_else(|text| wrong("R10", *at, here(text)))?;
+                if notify.is_some() {
+                    self.channels.insert(*vci, known.spec.channel);
+                }
+            }
             Deed::Acknowledged { at } => {
                 known
                     .host_acts(*at)
@@ -356,9 +405,11 @@ impl Laws {
         let all = network.stations().iter().zip(network.hosts());
         for (seat, (known, (station, host))) in self.known.iter().zip(all).enumerate() {
             let counts = station.counts();
-            let kept = counts.overflowed + counts.read + station.held() as u64;
-            let told = (counts.passed, counts.overflowed, station.held(), kept);
-            let own = (known.passed, known.overflowed, known.places, known.passed);
+            let kept = counts.overflowed + counts.read + counts.reset + station.held() as u64;
+            let lost = (counts.overflowed, counts.reset);
+            let told = (counts.passed, lost, station.held(), kept);
+            let lost = (known.overflowed, known.reset);
+            let own = (known.passed, lost, known.places, known.passed);
             if told != own {
                 let text =
                     format!("station {seat}: passed, lost, held, all {told:?}, seen {own:?}");

@@ -18,22 +18,29 @@ mod build;
 mod figures;
 mod laws;
 mod literal;
+mod node;
 mod outcome;
 mod promises;
 mod run;
 pub(super) mod scenario;
 
+pub use build::ring_spec;
 pub use outcome::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome};
 pub(super) use run::Counts;
 
 use super::fnv::{START, fnv1a};
 use super::scenario::Scenario;
-use super::{Failure, Options, Outcome, checked};
+use super::{CellTrace, Failure, Options, Outcome, checked};
 
-/// Runs the rings of a scenario: the outcome, and what the run has counted.
-pub(super) fn play(scenario: &Scenario, options: Options) -> Result<(Outcome, Counts), Failure> {
+/// Runs the rings of a scenario, and tells somebody of its slots: the outcome, and what the run has
+/// counted.
+pub(super) fn play<'a>(
+    scenario: &'a Scenario,
+    options: Options,
+    trace: Option<&'a mut dyn CellTrace>,
+) -> Result<(Outcome, Counts), Failure> {
     checked(scenario)?;
-    let mut run = run::Run::new(scenario, options);
+    let mut run = run::Run::new(scenario, options, trace);
     run.run()?;
     run.judge()?;
     Ok((run.outcome(), run.counts()))

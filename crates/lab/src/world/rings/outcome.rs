@@ -54,7 +54,8 @@ pub struct StationOutcome {
 /// Blocks from station to station.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssociationOutcome {
-    /// Of its own traffic: who answers, or goes on from a bridge, begins none.
+    /// Of its own traffic: who answers, or goes on from a bridge, begins none. Of `rpc` they are
+    /// calls, and what was received are replies.
     pub sent_blocks: u64,
     pub received_blocks: u64,
     pub received_octets: u64,
@@ -166,6 +167,20 @@ impl Run<'_> {
                     delays[one.association].extend(sent.map(|sent| one.read.at.since(*sent)));
                 }
                 Seen::Strange => outcome.strange_blocks += 1,
+            }
+        }
+        let networks = self.networks.iter();
+        let hosts = networks.flat_map(|network| network.hosts());
+        for node in hosts.filter_map(|host| host.application().node.as_ref()) {
+            for caller in &node.callers {
+                let n = caller.association as usize;
+                let (calls, replies) = node.book.replies(caller.association);
+                all[n].sent_blocks += calls;
+                for (octets, delay) in replies {
+                    all[n].received_blocks += 1;
+                    all[n].received_octets += u64::from(octets);
+                    delays[n].push(delay);
+                }
             }
         }
         let named = specs.zip(all).zip(delays);

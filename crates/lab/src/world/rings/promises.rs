@@ -9,7 +9,7 @@ use super::application::{Begun, Read};
 use super::block::Seen;
 use super::build;
 use super::run::Run;
-use super::scenario::Load;
+use super::scenario::{BridgeBy, Load};
 use crate::cbn::Reuse;
 use crate::machine::v1s::Order;
 use crate::world::{Ps, Violation};
@@ -24,6 +24,10 @@ pub(super) struct Came {
 pub(super) fn came(run: &Run<'_>) -> Vec<Came> {
     let mut all = Vec::new();
     for (n, one) in run.scenario.associations.iter().enumerate() {
+        // Messages of nodes are judged by what these do.
+        if build::is_of_rpc(run.scenario, &one.name) {
+            continue;
+        }
         let (ring, seat) = run.plan.seats[build::station(run.scenario, &one.to)];
         let reads = &run.networks[ring].hosts()[seat].application().read;
         let own = reads.iter().filter(|read| read.vci == one.vci);
@@ -148,8 +152,12 @@ fn arrives(
         let network = &run.networks[ring];
         let rotations = Ps::from_ns(4 * shape.rotation_ns);
         let hears = spec.notify != Notify::First || scenario.stations[to].order == Order::InTurn;
+        // A bridge that sends cells on reads no blocks.
+        let mut bridges = scenario.bridges.iter();
+        let reads = !bridges.any(|bridge| bridge.by == BridgeBy::Cell && bridge.from == spec.name);
         let is_promised = one.at >= healed.plus(rotations)
             && hears
+            && reads
             && shape.reuse == Reuse::PassedOn
             && network.stations()[seat].counts().overflowed == 0
             && network.hosts()[source].counts().bus_errors == 0;

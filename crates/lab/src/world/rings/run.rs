@@ -3,14 +3,16 @@
 use cellgate_core::wire::CBN_CELL_LEN;
 
 use super::application::Application;
-use super::build::{Action, Plan};
+use super::build::{self, Action, Plan};
 use super::laws::Laws;
 use super::literal::Literal;
+use super::node::{self, Tally};
 use super::promises;
+use super::scenario::Load;
 use crate::cbn::{CbnBug, RingDeed};
 use crate::machine::v1s::{Deed, Network};
 use crate::world::scenario::Scenario;
-use crate::world::{Options, Ps, Violation};
+use crate::world::{CellTrace, Options, Ps, Violation};
 
 /// After the scenario's end all comes to rest within four times what it has lasted, or 99 times
 /// if there are bridges, and this.
@@ -21,17 +23,19 @@ const TURNS: u64 = 512;
 /// What a run has counted, beside what it tells: for marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    pub(crate) deeds: [u64; 8],
+    pub(crate) deeds: [u64; 9],
     pub(crate) overflowed: u64,
     pub(crate) interrupts: u64,
     pub(crate) false_cells: u64,
     pub(crate) bus_errors: u64,
     pub(crate) discarded: u64,
     pub(crate) strange: u64,
+    pub(crate) nodes: Tally,
 }
 
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
+    trace: Option<&'a mut dyn CellTrace>,
     pub(super) plan: Plan,
     pub(super) networks: Vec<Network<Application>>,
     pub(super) laws: Vec<Laws>,
@@ -39,13 +43,17 @@ pub(super) struct Run<'a> {
     pub(super) now: Ps,
     pub(super) events: u64,
     pub(super) hash: u64,
-    deeds: [u64; 8],
+    deeds: [u64; 9],
     /// The first thing that the reference has seen: a law says more, if there is one.
     differs: Option<Violation>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(scenario: &'a Scenario, options: Options) -> Self {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        options: Options,
+        trace: Option<&'a mut dyn CellTrace>,
+    ) -> Self {
         let plan = Plan::of(scenario);
         let rings = 0..scenario.rings.len();
         let mut run = Self {
@@ -63,8 +71,9 @@ impl<'a> Run<'a> {
             now: Ps::ZERO,
             events: 0,
             hash: 0,
-            deeds: [0; 8],
+            deeds: [0; 9],
             differs: None,
+            trace,
             plan,
             scenario,
         };
@@ -86,7 +95,8 @@ impl<'a> Run<'a> {
         let late = Ps::from_ns(
             duration_ns
                 .saturating_mul(times)
-                .saturating_add(PATIENCE_NS),
+                .saturating_add(PATIENCE_NS)
+                .saturating_add(self.patience_of_nodes()),
         );
         loop {
             let next = self.networks.iter().map(Network::next).enumerate();
@@ -116,6 +126,15 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Nodes keep what they know for a while.
+    fn patience_of_nodes(&self) -> u64 {
+        let mut traffic = self.scenario.traffic.iter();
+        match traffic.any(|one| matches!(one.load, Load::Rpc { .. })) {
+            true => 64 * build::beat(self.scenario).ns(),
+            false => 0,
+        }
+    }
+
     /// Something happens.
     fn acts(&mut self) {
         let Some((at, ring, action)) = self.plan.actions.pop_front() else {
@@ -129,16 +148,25 @@ impl<'a> Run<'a> {
         let network = &mut self.networks[ring];
         match action {
             Action::Slot(harm) => network.harm(at, harm),
+            Action::Reset(seat) => network.reset(at, seat),
             Action::Presence(seat, presence) => network.seat(seat).0.be(presence),
             Action::Unheard(seat, is_unheard) => network.seat(seat).0.unheard(is_unheard),
             Action::Stop(seat, until) => network.seat(seat).1.stop(until),
+            Action::NodeDies(seat, until) => {
+                let application = network.seat(seat).1.application_mut();
+                if let Some(node) = &mut application.node {
+                    node.dies(until);
+                }
+            }
         }
     }
 
     /// Looks into the books: what was done is added up and judged.
     fn look(&mut self) -> Result<(), Violation> {
-        for ring in 0..self.networks.len() {
-            let (slots, stations) = self.networks[ring].take_log();
+        let networks = self.networks.iter_mut();
+        let logs: Vec<_> = networks.map(Network::take_log).collect();
+        self.tells(&logs);
+        for (ring, (slots, stations)) in logs.into_iter().enumerate() {
             for deed in &slots {
                 self.deeds[deed.what as usize] += 1;
                 self.notes(slot_digest(deed));
@@ -160,6 +188,22 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Tells of slots what was done since it was asked last.
+    fn tells(&mut self, logs: &[(Vec<RingDeed>, Vec<Vec<Deed>>)]) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let mut deeds: Vec<(usize, &RingDeed)> = Vec::new();
+        for (ring, (slots, _)) in logs.iter().enumerate() {
+            deeds.extend(slots.iter().map(|deed| (ring, deed)));
+        }
+        deeds.sort_by_key(|(_, deed)| deed.at);
+        for (ring, deed) in deeds {
+            let station = self.plan.seated[ring].get(deed.who).copied();
+            trace.slot(ring, station, deed);
+        }
+    }
+
     const fn notes(&mut self, digest: u64) {
         self.hash = self.hash.rotate_left(5) ^ digest;
         self.hash = self.hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -171,6 +215,7 @@ impl<'a> Run<'a> {
             laws.ends(self.now, network)?;
         }
         promises::judge(self)?;
+        node::judge(self)?;
         let literals = self.literals.iter_mut().zip(&self.networks);
         for (literal, network) in literals {
             if self.differs.is_none() {
@@ -195,6 +240,9 @@ impl<'a> Run<'a> {
                 counts.interrupts += station.counts().interrupts;
                 counts.bus_errors += host.counts().bus_errors;
                 counts.discarded += host.counts().discarded;
+                if let Some(node) = &host.application().node {
+                    counts.nodes.add(&node.book.tally());
+                }
             }
         }
         counts.false_cells = self.laws.iter().map(|laws| laws.false_cells).sum();
@@ -241,6 +289,10 @@ fn station_digest(seat: usize, deed: &Deed) -> u64 {
         Deed::Wrote { at, word, .. } => tell(6, *at, word),
         Deed::Read { at, word } => tell(7, *at, word),
         Deed::Acknowledged { at } => tell(8, *at, &[]),
+        Deed::Listens { at, vci, notify } => {
+            let notify = notify.map_or(u8::MAX, |notify| notify as u8);
+            tell(9, *at, &[&vci.to_be_bytes()[..], &[notify]].concat());
+        }
     }
     super::digest(&octets)
 }

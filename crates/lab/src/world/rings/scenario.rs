@@ -224,6 +224,17 @@ pub enum Load {
         /// Name of the association on which it comes back.
         back: String,
     },
+    /// Calls of the node at the one end to that at the other, by REX over circuits that MSNL sets
+    /// up.
+    Rpc {
+        /// Name of the association on which MSNL's answers come.
+        back: String,
+        /// Calls per second.
+        call_s: u32,
+        /// From a call's coming to its reply.
+        #[serde(default)]
+        work_ns: u64,
+    },
     /// The station fills empty slots with cells of its own, which nobody takes.
     False {
         /// From one to the next, on each channel.
@@ -244,6 +255,19 @@ pub struct BridgeSpec {
     /// Names of associations: blocks of this one go on in that one.
     pub from: String,
     pub to: String,
+    #[serde(default)]
+    pub by: BridgeBy,
+}
+
+/// What a bridge sends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BridgeBy {
+    /// A block, when all of it has come.
+    #[default]
+    Block,
+    /// A cell, when it has come, under another VCI.
+    Cell,
 }
 
 /// What happens to slots.
@@ -264,6 +288,8 @@ pub enum RingHarm {
     Cut,
     /// Its monitor sees nothing.
     MonitorDead,
+    /// A slot is full, whoever empties it.
+    SlotStuck { frame: u32, channel: u8 },
 }
 
 /// What happens to a station.
@@ -278,4 +304,31 @@ pub enum StationHarm {
     InterruptsLost,
     /// Its host does nothing.
     HostStopped,
+    /// What it holds is lost, and it forgets which slots it has filled: at once, for no time.
+    Reset,
+    /// The node of its host is dead, and another begins then.
+    NodeKilled,
+}
+
+/// The protocol of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    Msnl,
+    Rex,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageEffect {
+    Lose,
+    /// It leaves once more, so much later.
+    Double {
+        ns: u64,
+    },
+    /// It leaves later.
+    Late {
+        ns: u64,
+    },
 }

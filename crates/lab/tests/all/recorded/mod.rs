@@ -49,7 +49,7 @@ fn shows_its_claims(name: &str, outcome: &Outcome) {
     let mut drawn = 0;
     for figure in &outcome.figures {
         let words: Vec<String> = match &figure.content {
-            Content::Panels(_) => continue,
+            Content::Panels(_) | Content::Bands(_) => continue,
             Content::Claims(rows) => {
                 drawn += rows.len();
                 let words = rows.iter().flat_map(|row| [&row.claim, &row.found]);

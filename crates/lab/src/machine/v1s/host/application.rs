@@ -1,5 +1,7 @@
 use cellgate_core::upper::msna::To;
+use cellgate_core::wire::CBN_CELL_LEN;
 
+use super::super::Circuits;
 use crate::world::Ps;
 
 /// A block that is to be sent.
@@ -27,6 +29,25 @@ pub trait Application {
 
     /// A block has come.
     fn received(&mut self, at: Ps, vci: u16, block: &[u8]);
+
+    /// The highest circuit that it may open, and how long one rests when it has been closed; none:
+    /// it opens none.
+    fn room(&self) -> Option<(u16, Ps)> {
+        None
+    }
+
+    /// The CPU is free: circuits may come and go.
+    fn circuits(&mut self, _: Ps, _: &mut Circuits<'_>) {}
+
+    /// A cell has come. Whether it takes the cell: no block is made of it.
+    fn takes_cell(&mut self, _at: Ps, _cell: &[u8; CBN_CELL_LEN]) -> bool {
+        false
+    }
+
+    /// The CPU is free: a cell that goes on, and the channel on which it does.
+    fn passes_on(&mut self, _at: Ps) -> Option<(u8, [u8; CBN_CELL_LEN])> {
+        None
+    }
 
     /// When it has a block to send though nothing comes; none: it has none by itself.
     fn due(&self) -> Ps {

@@ -13,11 +13,13 @@ pub use spec::{Dma, HostSpec, Order};
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
-use cellgate_core::upper::msna::{Association, Leaving, Msdl, MsdlConfig, Received, To};
-use cellgate_core::wire::CBN_CELL_LEN;
+use cellgate_core::upper::msna::{
+    Access, Association, Leaving, Msdl, MsdlConfig, Received, To, Work,
+};
+use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
 
 use super::access::{Below, MSDL, terms};
-use super::{Charge, Charges, Stage, Station, V1sSpec, Word};
+use super::{Charge, Charges, Circuits, Stage, Station, V1sSpec, Word};
 use crate::cbn::CbnBug;
 use crate::world::Ps;
 
@@ -70,6 +72,8 @@ pub struct Host<A> {
     below: Below,
     /// Those of destinations.
     associations: BTreeMap<(u16, To), Association>,
+    /// Circuits that the application has opened.
+    opened: BTreeMap<u16, Association>,
     /// Circuits whose cells go on, and where.
     relays: BTreeMap<u16, Onward>,
     /// Blocks that wait for the end of the handler.
@@ -101,8 +105,11 @@ impl<A: Application> Host<A> {
         let below = Below::ring(channels, spec.costs);
         let circuits: Vec<u16> = circuits.into_iter().collect();
         let highest = circuits.iter().copied().max().unwrap_or(0);
+        let (own, hold) = application.room().unwrap_or_default();
+        let highest = highest.max(own);
         let mut msdl = Msdl::new(MsdlConfig {
             circuits: MSDL.circuits.saturating_add(highest),
+            hold_ns: hold.ns(),
             ..MSDL
         });
         for vci in circuits {
@@ -117,6 +124,7 @@ impl<A: Application> Host<A> {
             msdl,
             below,
             associations: BTreeMap::new(),
+            opened: BTreeMap::new(),
             relays: BTreeMap::new(),
             come: VecDeque::new(),
             may_send: false,
@@ -169,6 +177,30 @@ impl<A: Application> Host<A> {
 
     pub const fn application(&self) -> &A {
         &self.application
+    }
+
+    /// The application, to which something happens.
+    pub const fn application_mut(&mut self) -> &mut A {
+        &mut self.application
+    }
+
+    /// Circuits that the application has opened and not closed.
+    pub fn opened(&self) -> usize {
+        self.opened.len()
+    }
+
+    /// Its station was reset: what it writes or reads of a cell is lost.
+    pub(super) fn lacks_its_station(&mut self, now: Ps) {
+        for doing in &mut self.stack {
+            match doing {
+                Doing::Writes(_, _, at) | Doing::Relays(_, _, at) if *at > 0 => {
+                    *at = V1sSpec::WORDS;
+                }
+                Doing::Reads(..) => *doing = Doing::Looks(now),
+                _ => {}
+            }
+        }
+        self.wake(now);
     }
 
     pub const fn counts(&self) -> &HostCounts {
@@ -262,7 +294,7 @@ impl<A: Application> Host<A> {
             return;
         }
         match self.stack.pop() {
-            None => self.is_free(),
+            None => self.is_free(station),
             Some(Doing::Sends) => self.sends(),
             Some(Doing::Writes(leaving, cell, word)) => self.writes(station, leaving, cell, word),
             Some(Doing::Looks(until)) => self.looks(station, until),
@@ -274,7 +306,7 @@ impl<A: Application> Host<A> {
         }
     }
 
-    fn is_free(&mut self) {
+    fn is_free(&mut self, station: &mut Station) {
         let first = match self.bug {
             Some(CbnBug::BlocksFromBehind) => self.come.pop_back(),
             _ => self.come.pop_front(),
@@ -283,7 +315,26 @@ impl<A: Application> Host<A> {
             self.hands_on(received);
             return;
         }
+        let mut circuits = Circuits {
+            at: self.at,
+            msdl: &mut self.msdl,
+            below: &self.below,
+            station,
+            opened: &mut self.opened,
+        };
+        self.application.circuits(self.at, &mut circuits);
         let had_turn = std::mem::take(&mut self.may_send);
+        if let Some((channel, cell)) = self.application.passes_on(self.at) {
+            self.below.work(Work::TransmitCell);
+            self.pays();
+            let leaving = Leaving {
+                vci: u16::from_be_bytes([cell[0], cell[1]]),
+                channel,
+                is_last: Mssar::parse([cell[2], cell[3]]).is_last(),
+            };
+            self.stack.push(Doing::Writes(leaving, cell, 0));
+            return;
+        }
         let Some(block) = self.application.idle(self.at) else {
             let slice = self.application.works();
             if slice > Ps::ZERO {

@@ -1,6 +1,6 @@
 //! Cells that come: the interrupt handler's work, and the blocks that it hands on.
 
-use cellgate_core::upper::msna::Received;
+use cellgate_core::upper::msna::{Access, Received, Work};
 use cellgate_core::wire::CBN_CELL_LEN;
 
 use super::{Application, Charge, Doing, Host, Order, Station};
@@ -74,6 +74,16 @@ impl<A: Application> Host<A> {
                 cell[CBN_CELL_LEN - 1] = cell[CBN_CELL_LEN - 2];
             }
             _ => {}
+        }
+        if self.application.takes_cell(self.at, &cell) {
+            self.below.work(Work::ReceiveCell);
+            self.pays();
+            self.may_send = self.spec.order == Order::InTurn;
+            if !self.may_send {
+                let until = self.at.plus(self.dally());
+                self.stack.push(Doing::Looks(until));
+            }
+            return;
         }
         let [high, low, payload @ ..] = &cell;
         let vci = u16::from_be_bytes([*high, *low]);

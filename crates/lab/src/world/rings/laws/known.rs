@@ -66,6 +66,49 @@ impl Known {
         is_met && !was_raised && !self.is_unheard
     }
 
+    /// A circuit is opened or closed: an open one is not opened, and one that was closed rests.
+    pub(super) fn listens(
+        &mut self,
+        at: Ps,
+        vci: u16,
+        notify: Option<Notify>,
+    ) -> Result<(), String> {
+        let Some(notify) = notify else {
+            self.closed.insert(vci, at);
+            let was_open = self.conditions.remove(&vci).is_some();
+            return was_open
+                .then_some(())
+                .ok_or_else(|| format!("circuit {vci} is closed, and was not open"));
+        };
+        if self.conditions.insert(vci, notify).is_some() {
+            return Err(format!("circuit {vci} is opened, and has a reader"));
+        }
+        match self.closed.get(&vci) {
+            Some(closed) if at < closed.plus(self.hold) => {
+                let rested = at.since(*closed).ns();
+                Err(format!("circuit {vci} is used again after {rested} ns"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The station holds nothing any more; of a cell of which some was written or read the rest is
+    /// not.
+    pub(super) fn is_reset(&mut self) {
+        self.reset += self.places as u64;
+        self.places = 0;
+        self.coming.clear();
+        self.going = 0;
+        self.is_raised = false;
+        self.unexplained = None;
+        self.read_words -= self.read_words % WORDS as u64;
+        if let Some([high, low, sequence, flags]) = self.writing.first().copied() {
+            let vci = u16::from_be_bytes([high, low]);
+            self.follows(vci, Mssar::parse([sequence, flags]));
+        }
+        self.writing.clear();
+    }
+
     /// A host that is stopped does nothing.
     pub(super) fn host_acts(&self, at: Ps) -> Result<(), String> {
         // The DMA does not stop.
@@ -93,13 +136,19 @@ impl Known {
             left => !header.start && header.sequence == left,
         };
         // What a bus error has taken is not written.
-        let is_lossy = self.host.dma.is_some_and(|dma| !dma.locks);
+        let is_lossy = self.host.dma.is_some_and(|dma| !dma.locks) || self.by_cell.contains(&vci);
         let is_right = rid && is_next;
         if !is_lossy && !is_right {
             return Err(format!(
                 "{header:?} is written on circuit {vci}, due is {due:?}"
             ));
         }
+        self.follows(vci, header);
+        Ok(())
+    }
+
+    /// The header that comes behind this one.
+    fn follows(&mut self, vci: u16, header: Mssar) {
         let sequence = header.sequence.saturating_sub(1);
         let next = match sequence {
             0 => (header.rid + 1) % Mssar::RIDS,
@@ -111,7 +160,6 @@ impl Known {
             ..Mssar::default()
         };
         self.headers.insert(vci, due);
-        Ok(())
     }
 
     /// R9: the CPU's time is the sum of what was charged, and each charge what its work costs.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::Discard;
 
@@ -22,17 +22,49 @@ struct Begun {
 #[derive(Debug, Default)]
 pub(super) struct Letter {
     begun: BTreeMap<u16, Begun>,
+    /// Circuits that have a reader.
+    open: BTreeSet<u16>,
+    onward: BTreeSet<u16>,
     /// By circuit: lengths and digests.
     blocks: BTreeMap<u16, Vec<(u16, u64)>>,
     lost: u64,
     wrong: u64,
+    /// Of blocks whose circuit was closed, and of nobody's circuits.
+    closed: u64,
+    unknown: u64,
     pub(super) cells: u64,
 }
 
 impl Letter {
+    /// Of these circuits, of which some are sent on by cell.
+    pub(super) fn of(circuits: impl Iterator<Item = u16>, onward: BTreeSet<u16>) -> Self {
+        Self {
+            onward,
+            open: circuits.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A circuit has a reader from here on, or none.
+    pub(super) fn listens(&mut self, vci: u16, is_open: bool) {
+        if is_open {
+            self.open.insert(vci);
+            return;
+        }
+        self.open.remove(&vci);
+        self.closed += self.begun.remove(&vci).map_or(0, |block| block.cells);
+    }
+
     pub(super) fn reads(&mut self, cell: &[u8]) {
         self.cells += 1;
         let vci = u16::from_be_bytes([cell[0], cell[1]]);
+        if self.onward.contains(&vci) {
+            return;
+        }
+        if !self.open.contains(&vci) {
+            self.unknown += 1;
+            return;
+        }
         let (sequence, rid) = (cell[2], cell[3] >> 2);
         let (part, start) = (cell[3] & 2 != 0, cell[3] & 1 != 0);
         let data = &cell[4..];
@@ -97,12 +129,16 @@ impl Letter {
         let told = (
             discarded.of(Discard::LostCell),
             discarded.of(Discard::LengthError),
+            discarded.of(Discard::Closed),
+            discarded.of(Discard::UnknownVc),
             u64::from(host.msdl().held_cells()),
         );
-        let due = (self.lost, self.wrong, held);
+        let due = (self.lost, self.wrong, self.closed, self.unknown, held);
         match told == due {
             true => Ok(()),
-            false => Err(format!("lost, wrong, held {told:?}, by the letter {due:?}")),
+            false => Err(format!(
+                "lost, wrong, closed, unknown, held {told:?}, by the letter {due:?}"
+            )),
         }
     }
 }

@@ -74,7 +74,8 @@ fn time(deed: &Deed) -> Ps {
         | Deed::Interrupts { at }
         | Deed::Wrote { at, .. }
         | Deed::Read { at, .. }
-        | Deed::Acknowledged { at } => *at,
+        | Deed::Acknowledged { at }
+        | Deed::Listens { at, .. } => *at,
     }
 }
 
@@ -93,8 +94,15 @@ impl Literal {
             .collect();
         let count = rams.len();
         Self {
-            register: Register::new(spec, here.map(|station| station.at).collect()),
-            letters: (0..count).map(|_| Letter::default()).collect(),
+            register: Register::new(spec, here.clone().map(|station| station.at).collect()),
+            letters: rams
+                .iter()
+                .zip(here.clone())
+                .map(|(ram, station)| {
+                    let onward = build::by_cell(scenario, &station.name);
+                    Letter::of(ram.circuits(), onward)
+                })
+                .collect(),
             shifts: 0,
             cycle: crate::machine::v1s::V1sSpec::CYCLE,
             boundary: Ps::ZERO,
@@ -120,11 +128,26 @@ impl Literal {
             }) => self
                 .register
                 .flips(at, (frame, channel), bit, &mut self.slots.due),
+            Action::Slot(SlotHarm::Stuck {
+                frame,
+                channel,
+                is_stuck,
+            }) => self
+                .register
+                .sticks(at, (frame, channel), is_stuck, &mut self.slots.due),
+            Action::Reset(seat) => {
+                // What the DMA was to write is not.
+                let is_lost = |deed: &Deed| matches!(deed, Deed::Wrote { .. });
+                self.inputs
+                    .retain(|(_, who, deed)| *who != seat || !is_lost(deed));
+                self.register.resets(seat);
+                self.rams[seat].resets();
+            }
             Action::Slot(SlotHarm::Cut(is_cut)) => self.register.is_cut = is_cut,
             Action::Slot(SlotHarm::Monitored(is_on)) => self.register.is_monitored = is_on,
             Action::Presence(seat, presence) => self.rams[seat].presence = presence,
             Action::Unheard(seat, is_unheard) => self.rams[seat].is_unheard = is_unheard,
-            Action::Stop(..) => {}
+            Action::Stop(..) | Action::NodeDies(..) => {}
         }
     }
 
@@ -139,7 +162,10 @@ impl Literal {
         for (seat, deeds) in stations.iter().enumerate() {
             for deed in deeds {
                 match deed {
-                    Deed::Wrote { .. } | Deed::Read { .. } | Deed::Acknowledged { .. } => {
+                    Deed::Wrote { .. }
+                    | Deed::Read { .. }
+                    | Deed::Acknowledged { .. }
+                    | Deed::Listens { .. } => {
                         self.inputs.push_back((time(deed), seat, *deed));
                     }
                     _ => self.stations[seat].told.push_back(*deed),
@@ -220,6 +246,9 @@ impl Literal {
                 self.boundary = boundary;
                 self.is_chosen = false;
             } else if let Some((_, seat, deed)) = self.inputs.pop_front() {
+                if let Deed::Listens { vci, notify, .. } = deed {
+                    self.letters[seat].listens(vci, notify.is_some());
+                }
                 let cell = self.rams[seat].host(&deed);
                 if let Some(cell) = cell {
                     self.letters[seat].reads(&cell);

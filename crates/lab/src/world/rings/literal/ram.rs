@@ -69,6 +69,25 @@ impl Ram {
         }
     }
 
+    /// Nothing is held any more, and nobody has the rest of this cycle.
+    pub(super) fn resets(&mut self) {
+        self.is_raised = false;
+        self.arriving.clear();
+        self.received.clear();
+        (self.places, self.come, self.gone, self.whole) = (0, 0, 0, 0);
+        self.port.clear();
+        self.wanted_since = None;
+        self.written.clear();
+        self.transmit.iter_mut().for_each(VecDeque::clear);
+        self.held.iter_mut().for_each(Vec::clear);
+        self.chosen = None;
+        self.read.clear();
+    }
+
+    pub(super) fn circuits(&self) -> impl Iterator<Item = u16> {
+        self.circuits.keys().copied()
+    }
+
     /// A cell passes: whether it is for this station.
     pub(super) fn takes(&mut self, now: Ps, channel: u8, cell: &CbnCell) -> bool {
         if channel != self.spec.channel || !self.circuits.contains_key(&cell.vci) {
@@ -227,6 +246,10 @@ impl Ram {
         match *deed {
             Deed::Wrote { at, channel, word } => self.written.push_back((at, channel, word)),
             Deed::Acknowledged { .. } => self.is_raised = false,
+            Deed::Listens { vci, notify, .. } => {
+                self.circuits.remove(&vci);
+                self.circuits.extend(notify.map(|notify| (vci, notify)));
+            }
             Deed::Read { at, word } => {
                 let due = self.port.pop_front();
                 if due != Some(word) {

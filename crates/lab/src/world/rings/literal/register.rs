@@ -37,8 +37,12 @@ pub(super) struct Register {
     places: Vec<u32>,
     /// Where the front of each frame is, and how often it has come round.
     fronts: Vec<(u32, u64)>,
+    /// Shifts so far, in the rotation that is under way.
+    shifted: u32,
     /// By frame, then by channel.
     slots: Vec<Vec<Slot>>,
+    /// Slots whose VCI is stuck at ones.
+    stuck: Vec<Vec<bool>>,
     /// Whether a front can be at a station, or at the first place, in this part of a frame's time.
     is_busy: Vec<bool>,
     /// Of each station and channel, the frames that it counts until it empties one.
@@ -60,7 +64,9 @@ impl Register {
         Self {
             is_busy,
             fronts: Vec::new(),
+            shifted: 0,
             slots: vec![vec![EMPTY; channels]; spec.frames as usize],
+            stuck: vec![vec![false; channels]; spec.frames as usize],
             counting: vec![vec![Vec::new(); channels]; places.len()],
             is_cut: false,
             is_monitored: true,
@@ -78,6 +84,7 @@ impl Register {
     /// Every front goes on by a step; each frame begins at the first place.
     pub(super) fn shift(&mut self, n: u64, rams: &mut [Ram], deeds: &mut Deeds) {
         let length = self.spec.frames * self.spec.places;
+        self.shifted = (n % u64::from(length)) as u32;
         for (at, laps) in &mut self.fronts {
             *at += 1;
             if *at == length {
@@ -129,6 +136,29 @@ impl Register {
         }
     }
 
+    /// A slot becomes empty, unless its VCI is stuck.
+    fn empties(&mut self, (frame, channel): (usize, usize)) {
+        let slot = &mut self.slots[frame][channel];
+        *slot = EMPTY;
+        if self.stuck[frame][channel] {
+            slot.content.cell.vci = 0xffff;
+        }
+    }
+
+    pub(super) fn sticks(&mut self, at: Ps, slot: (u32, u8), is_stuck: bool, deeds: &mut Deeds) {
+        let slot = (slot.0 as usize, usize::from(slot.1));
+        self.stuck[slot.0][slot.1] = is_stuck;
+        if is_stuck {
+            self.slots[slot.0][slot.1].content.cell.vci = 0xffff;
+            deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Stuck));
+        }
+    }
+
+    /// A station counts none of its slots any more.
+    pub(super) fn resets(&mut self, station: usize) {
+        self.counting[station].iter_mut().for_each(Vec::clear);
+    }
+
     fn monitor(&mut self, now: Ps, frame: usize, deeds: &mut Deeds) {
         for channel in 0..usize::from(self.spec.channels) {
             let slot = self.slots[frame][channel];
@@ -142,7 +172,7 @@ impl Register {
                 }
             };
             deeds.push_back(self.deed(now, RingDeed::MONITOR, (frame, channel), what));
-            self.slots[frame][channel] = EMPTY;
+            self.empties((frame, channel));
         }
     }
 
@@ -166,7 +196,7 @@ impl Register {
             if !self.slots[frame][channel].is_empty() {
                 deeds.push_back(self.deed(now, station, slot, SlotDeed::Emptied));
             }
-            self.slots[frame][channel] = EMPTY;
+            self.empties(slot);
             may_fill &= self.spec.reuse == Reuse::AtOnce;
         }
         let here = self.slots[frame][channel];
@@ -178,7 +208,7 @@ impl Register {
             self.slots[frame][channel].content.response = true;
             if self.spec.release == Release::Destination {
                 deeds.push_back(self.deed(now, station, slot, SlotDeed::Released));
-                self.slots[frame][channel] = EMPTY;
+                self.empties(slot);
                 self.forget(here.source, station, channel);
             }
         }
@@ -208,9 +238,14 @@ impl Register {
         let length = self.spec.frames * self.spec.places;
         let [own, other] = [here, source].map(|n| self.places[n] * self.spec.frames);
         let way = (other + length - own) % length;
-        let passing = self.fronts.iter().filter(|(at, _)| {
-            let ahead = (other + length - *at) % length;
-            ahead > 0 && ahead <= way
+        // In the first rotation some of these have not begun.
+        let passing = (0..self.spec.frames).filter(|frame| {
+            let behind = frame * self.spec.places;
+            let at = (self.shifted + length - behind) % length;
+            let ahead = (other + length - at) % length;
+            // One that is there now passes it behind this station.
+            let is_to_pass = ahead > 0 || source > here;
+            is_to_pass && ahead <= way
         });
         let left = passing.count() as u32;
         let counting = &mut self.counting[source][channel];
@@ -225,7 +260,7 @@ impl Register {
             let slot = (frame as usize, n);
             if is_meant && !self.slots[slot.0][n].is_empty() {
                 deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Lost));
-                self.slots[slot.0][n] = EMPTY;
+                self.empties(slot);
             }
         }
     }
@@ -239,6 +274,9 @@ impl Register {
         octets[usize::from(bit / 8)] ^= 0x80 >> (bit % 8);
         *content = CbnSlot::parse(&octets);
         content.response = response;
+        if self.stuck[slot.0][slot.1] {
+            content.cell.vci = 0xffff;
+        }
         let is_empty = content.cell.vci == 0;
         if !is_empty {
             deeds.push_back(self.deed(at, RingDeed::FAULT, slot, SlotDeed::Flipped));

@@ -1,0 +1,83 @@
+//! The slots of rings in files: a picture, and a capture that `decode` reads.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn cellgate(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+    command.args(args).output().expect("it runs")
+}
+
+fn place(name: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    path.to_str().expect("UTF-8").into()
+}
+
+const PLAN: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../examples/ring-duplex.toml"
+);
+
+/// A block of each way is put together from what its receiver's station has taken.
+#[test]
+fn slots_are_drawn_and_what_stations_take_is_decoded() {
+    let (svg, tape, saved) = (
+        place("slots.svg"),
+        place("slots.pcapng"),
+        place("slots.json"),
+    );
+    let args = [
+        "sim", "run", "--plan", PLAN, "--fast", "--json", "--slots", &svg,
+    ];
+    let out = cellgate(&[&args[..], &["--trace", &tape, "--save", &saved]].concat());
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let outcome: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let picture = fs::read_to_string(&svg).expect("a picture");
+    for words in [
+        "channel 0",
+        "channel 1",
+        "west",
+        "east",
+        "empty",
+        "time, us",
+    ] {
+        assert!(picture.contains(words), "{words}");
+    }
+    assert!(picture.matches("<polygon").count() > 50);
+
+    let decoded = cellgate(&["decode", "--json", &tape]);
+    assert!(decoded.status.success(), "{decoded:?}");
+    let text = String::from_utf8(decoded.stdout).expect("UTF-8");
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let lines: Vec<Value> = lines.collect();
+    let blocks = |vci: u64| {
+        let is_it = |line: &&Value| {
+            line["kind"] == "block" && line["vci"] == vci && line["direction"] == "receive"
+        };
+        lines.iter().filter(is_it).count() as u64
+    };
+    let read = |name: &str| outcome["associations"][name]["received_blocks"].as_u64();
+    assert_eq!(Some(blocks(1)), read("eastward"));
+    assert_eq!(Some(blocks(2)), read("westward"));
+    let again = cellgate(&["sim", "run", "--plan", &saved, "--fast", "--json"]);
+    assert_eq!(out.stdout, again.stdout);
+}
+
+#[test]
+fn files_that_are_written_are_told_apart_and_other_worlds_have_no_slots() {
+    let svg = place("one.svg");
+    let twice = cellgate(&[
+        "sim", "run", "--plan", PLAN, "--slots", &svg, "--trace", &svg,
+    ]);
+    let told = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert!(told.contains("--trace and --slots lead to it"), "{told}");
+    let none = cellgate(&["sim", "run", "--seed", "1", "--slots", &svg]);
+    let told = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(told.contains("no rings"), "{told}");
+    assert!(!Path::new(&svg).exists());
+}
