@@ -212,7 +212,7 @@ fn blocks_lost([left, right]: &[Daemon; 2]) -> Result<(), String> {
     assert_eq!(count("returned") + count("lost"), count("sent"), "{told}");
     assert!(count("lost") > 5, "{told}");
     let mut lost = 0;
-    // The daemon asks its adapter now and then. With this seed no cell of the call's answer is lost.
+    // The daemon asks its adapter now and then. This seed loses no cell of the call's answer.
     for _ in 0..100 {
         lost = lost_cells(left) - before;
         if lost >= count("lost") {

@@ -8,7 +8,8 @@ pub enum SlotHarm {
     Lost { frame: u32, channel: Option<u8> },
     /// A bit of a slot is another, the first that of its type.
     Flipped { frame: u32, channel: u8, bit: u16 },
-    /// The VCI of a slot is all ones from here on, whoever empties it, or is so no longer.
+    /// The VCI of a slot is all ones from here on, also behind a station that empties it; or it is
+    /// so no more.
     Stuck {
         frame: u32,
         channel: u8,

@@ -18,8 +18,7 @@ const FRAME_MAX: usize = 2 << 20;
 /// A connection that carries messages in postcard, each with its length before it.
 pub(super) fn framed<In: DeserializeOwned, Out: Serialize>(
     stream: TcpStream,
-) -> anyhow::Result<impl Stream<Item = Result<In, io::Error>> + Sink<Out, Error = io::Error> + Unpin>
-{
+) -> anyhow::Result<impl Stream<Item = io::Result<In>> + Sink<Out, Error = io::Error> + Unpin> {
     stream.set_nodelay(true)?;
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(FRAME_MAX);
