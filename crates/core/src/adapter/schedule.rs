@@ -335,8 +335,8 @@ impl Schedule {
 
     /// When whoever has just asked [`Self::grant`] in vain is to ask again: not before something is
     /// due, and no sooner than a quarter of the least CDVT on the line, 128 of its slots, or those
-    /// of an OC-3, have passed. The line makes 256 slots good, and who asks late by another quarter of the CDVT
-    /// leaves half of it for what other VCs delay. None while nobody has cells to send.
+    /// of an OC-3, have passed. The line makes 256 slots good, and who asks late by another quarter
+    /// of the CDVT leaves half of it for what other VCs delay. None while nobody has cells to send.
     pub(super) fn rest_until(
         &self,
         now: Time,
