@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use cellgate_core::upper::msna::rex;
+use cellgate_core::upper::msna::rex::{self, Failure, Outcome};
 use cellgate_core::upper::msna::{Asked, Connect, Event, Notify, Refusal, To};
 
 use super::link::Link;
@@ -156,6 +156,10 @@ impl Node {
         while let Some(event) = self.rex.poll_event() {
             match event {
                 rex::Event::Ended { call, outcome } => {
+                    if outcome == Outcome::Failed(Failure::TimedOut) {
+                        // The next call asks for another association.
+                        self.silent.insert(call.to().host);
+                    }
                     self.book.ended(at, self.incarnation, call, &outcome);
                 }
                 rex::Event::Called { exchange, octets } => {
@@ -191,13 +195,14 @@ impl Node {
         }
     }
 
-    /// Associations that nobody has used for long end.
+    /// Associations end that nobody has used for long, or on which nobody answers.
     fn ends_idle(&mut self, circuits: &mut Circuits<'_>, at: Ps) {
         let idle = self.idle();
+        let silent = std::mem::take(&mut self.silent);
         for (host, peer) in &mut self.peers {
             for link in [&mut peer.ours, &mut peer.theirs] {
                 if let Link::Open { far, used, .. } = *link
-                    && used.plus(idle) <= at
+                    && (used.plus(idle) <= at || silent.contains(host))
                 {
                     self.msnl.release(*host, far);
                     close(circuits, link);

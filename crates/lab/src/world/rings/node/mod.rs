@@ -13,7 +13,7 @@ mod book;
 mod deeds;
 mod link;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 use cellgate_core::upper::msna::rex::{Exchange, Planted, Rex, RexConfig};
@@ -152,6 +152,8 @@ pub(super) struct Node {
     pub(super) callers: Vec<Caller>,
     /// How long it works at a call.
     pub(super) work: Ps,
+    /// Hosts that have left a call without an answer.
+    silent: BTreeSet<Ipv4Addr>,
     works: VecDeque<(Ps, Exchange, Vec<u8>)>,
     inbox: VecDeque<(u16, Vec<u8>)>,
     out: BTreeMap<(Ps, u64), Outgoing>,
@@ -174,6 +176,7 @@ impl Node {
             peers: BTreeMap::new(),
             callers: Vec::new(),
             work: Ps::ZERO,
+            silent: BTreeSet::new(),
             works: VecDeque::new(),
             inbox: VecDeque::new(),
             out: BTreeMap::new(),
