@@ -140,10 +140,6 @@ bugs! {
     ResetKeepsInterrupt,
     /// A late copy of a call that has ended, and below which all have, is executed.
     ExecutedTwice,
-    /// A reply is said once.
-    ReplyLostForGood,
-    /// A call is said once.
-    CallLostForGood,
     /// Who hears nothing waits for ever.
     SilenceNotTold,
     /// A reply has the octets of its call.

@@ -304,7 +304,7 @@ fn is_promised(run: &Run<'_>, association: u32, at: Ps) -> bool {
     let cells = (u64::from(octets) / 32 + 8) * 3;
     let call_ns = cells * shape.rotation_ns * (senders + 1) / u64::from(shape.frames);
     let is_light = call_s * beat.ns() <= 2_000_000_000
-        && call_s * call_ns <= 1_000_000_000
-        && call_ns <= 4 * beat.ns();
+        && call_s * call_ns <= 500_000_000
+        && call_ns <= 2 * beat.ns();
     at >= settled && is_light && loses_nothing && ends.iter().all(|name| is_alone(name))
 }

@@ -94,8 +94,6 @@ impl NodeSpec {
     const fn planted(&self) -> Option<Planted> {
         Some(match self.bug {
             Some(CbnBug::ExecutedTwice) => Planted::FloorIgnored,
-            Some(CbnBug::ReplyLostForGood) => Planted::ReplySaidOnce,
-            Some(CbnBug::CallLostForGood) => Planted::CallSaidOnce,
             Some(CbnBug::SilenceNotTold) => Planted::SilenceNotTold,
             _ => return None,
         })
