@@ -87,7 +87,7 @@ def test_a_ring_is_swept_by_the_order_of_its_stations():
     rows = cellgate.sweep(DUPLEX, points, Serial())
     ways = [[row[f"associations.{way}ward.data_bit_s"] for way in ("east", "west")] for row in rows]
     (east, west), (first, late) = ways
-    assert 0.7 < west / east < 1.4, "in turn both ways have about half"
+    assert 0.5 < west / east < 2.0, "in turn neither way starves; one begins later"
     assert late < first / 5, "whoever begins later hardly sends"
     assert rows[0]["rings.cbn.channels_use_ppm.1"] > 0
     assert all(row["judged_cells"] > 0 for row in rows)
