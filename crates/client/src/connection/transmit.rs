@@ -244,7 +244,7 @@ impl Connection {
         let control = self.control.borrow();
         let mut attached = self.attached.borrow_mut();
         attached.ring(control.open().opened().vc);
-        // What tells of SDUs that have left must not fill the event queue.
+        // Events of SDUs that have left must not fill the queue.
         attached.pass();
         self.untold.set(false);
     }

@@ -152,7 +152,7 @@ fn blocks_go_whole_where_packets_have_room_for_them() {
     assert_eq!(discarded(Discard::UnknownVc), 3);
     assert_eq!(other.counts().delivered, 3);
     assert_eq!(other.poll_received(), None);
-    // What is queued is counted, and forgotten with its association.
+    // A queued block is counted, and forgotten with its association.
     one.send(&mut Packets, there, vec![0; 1_000]).unwrap();
     one.end(LATE, there);
     assert_eq!(one.poll_packet(&mut Packets), None);

@@ -140,7 +140,7 @@ bugs! {
     ResetKeepsInterrupt,
     /// A late copy of a call that has ended, and below which all have, is executed.
     ExecutedTwice,
-    /// Who hears nothing waits for ever.
+    /// A caller that hears nothing waits for ever.
     SilenceNotTold,
     /// A reply has the octets of its call.
     OtherReply,

@@ -57,7 +57,7 @@ impl Full {
         is_damaged: false,
     };
 
-    /// What is left in a slot that stays full when it is emptied.
+    /// The cell of a slot that stays full though it is emptied.
     const STUCK: Self = Self {
         slot: CbnSlot {
             cell: CbnCell {

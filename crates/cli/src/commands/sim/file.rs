@@ -255,7 +255,7 @@ pub(super) struct TapeFile<'a> {
     recorder: Recorder<BufWriter<File>>,
     /// Of each line, in order.
     lines: Vec<InterfaceId>,
-    /// What went wrong first: nothing is written from then on.
+    /// The first error: nothing is written from then on.
     failed: Option<io::Error>,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct SlotFile<'a> {
     stations: Vec<InterfaceId>,
     /// Hears the same.
     drawn: Option<&'a mut dyn CellTrace>,
-    /// What went wrong first: nothing is written from then on.
+    /// The first error: nothing is written from then on.
     failed: Option<io::Error>,
 }
 

@@ -19,6 +19,8 @@ use crate::live::spread::Spread;
 
 /// Cells a second of a line of 10 Mbit/s.
 const LINE: u32 = 23_585;
+/// Cells a second of an association: the most that is admitted, nearly.
+const RATE: u32 = 18_000;
 /// Octets of the longest block.
 const OCTETS: usize = 46 * 255;
 /// A relay looks at its times so often.
@@ -47,6 +49,11 @@ pub(super) fn run(report: &mut Report, quick: bool) -> anyhow::Result<Vec<Panel>
         })
         .collect();
     let daemon = daemon(&pairs)?;
+    // Best effort would share the line with circuit 32.
+    let call = Call {
+        contract: format!("cbr:pcr={RATE}"),
+        ..Call::default()
+    };
     let mut relays = Vec::new();
     let mut ways = Vec::new();
     for (chain, (count, by, words)) in CHAINS.into_iter().enumerate() {
@@ -56,7 +63,7 @@ pub(super) fn run(report: &mut Report, quick: bool) -> anyhow::Result<Vec<Panel>
         }
         let ends = [name(chain, 0, "a"), name(chain, count, "b")];
         let configs = configs(&daemon, Access::Cells, ends.each_ref().map(String::as_str));
-        ways.push(msna(words, configs, &Call::default()).context(words)?);
+        ways.push(msna(words, configs, &call).context(words)?);
     }
     let mut seen = [const { Vec::new() }; CHAINS.len()];
     for _ in 0..turns {
@@ -79,7 +86,9 @@ pub(super) fn run(report: &mut Report, quick: bool) -> anyhow::Result<Vec<Panel>
         let name = format!("{what}: time added by cell over that by block");
         report.ratio_at_most(name, ratio.median, 0.03);
     }
-    report.note(format!("lines of {LINE} cells/s; times are there and back"));
+    report.note(format!(
+        "lines of {LINE} cells/s, associations of {RATE}; times are there and back"
+    ));
     let curve = |name: &str, chains: [usize; 3]| {
         let points = chains.map(|chain| {
             let us = Spread::of(seen[chain].clone());

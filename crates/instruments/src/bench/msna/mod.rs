@@ -91,7 +91,8 @@ fn daemon(pairs: &[(String, String, Option<u32>)]) -> anyhow::Result<Daemon> {
     let both = |(one, other, rate): &(String, String, Option<u32>)| {
         interface(one, other, *rate) + &interface(other, one, *rate)
     };
-    let ports = format!("[adapter]\nports = {}\n", 2 * pairs.len());
+    // A rest of the adapter is no part of a figure.
+    let ports = format!("[adapter]\nidle = \"spin\"\nports = {}\n", 2 * pairs.len());
     let interfaces: String = pairs.iter().map(both).collect();
     Daemon::start(&(ports + &interfaces), sink())
 }

@@ -12,7 +12,7 @@ use super::{
 /// Numbers in the text, of the ring and of the station.
 pub(in crate::experiments) struct Arithmetic;
 
-/// What the text has beside the model's constants.
+/// Constants of the text that the model does not have.
 const TEXT: [Parameter; 6] = [
     Parameter::number(
         "line_mhz",

@@ -1,11 +1,11 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use cellgate_core::Time;
-use cellgate_core::upper::msna::{Association, Msdl, MsdlConfig, Received, To};
+use cellgate_core::upper::msna::{Msdl, MsdlConfig, Received, To};
 
 use super::EtherSpec;
 use crate::machine::v1s::{
-    Application, Below, Charge, Charges, HostCosts, HostCounts, MSDL, terms,
+    Application, Below, Charge, Charges, Destinations, HostCosts, HostCounts, MSDL, terms,
 };
 use crate::world::Ps;
 
@@ -36,7 +36,7 @@ pub struct EtherHost<A> {
     is_in_handler: bool,
     msdl: Msdl,
     below: Below,
-    associations: BTreeMap<(u16, To), Association>,
+    associations: Destinations,
     /// Circuits on which it receives.
     circuits: Vec<u16>,
     /// Packets in the interface, and blocks that wait for the end of the handler.
@@ -72,7 +72,7 @@ impl<A: Application> EtherHost<A> {
             is_in_handler: false,
             msdl,
             below,
-            associations: BTreeMap::new(),
+            associations: Destinations::default(),
             circuits,
             arrived: VecDeque::new(),
             come: VecDeque::new(),
@@ -184,7 +184,9 @@ impl<A: Application> EtherHost<A> {
             }
             return;
         };
-        let Some(association) = self.association(outgoing.vci, outgoing.to) else {
+        let to = (outgoing.vci, outgoing.to);
+        let at = (self.at.time(), &mut self.msdl, &self.below);
+        let Some(association) = self.associations.of(to, at) else {
             // No circuit is left.
             self.waits = true;
             return;
@@ -214,17 +216,5 @@ impl<A: Application> EtherHost<A> {
         let vci = received.association.vci();
         self.application.received(self.at, vci, &received.block);
         self.msdl.recycle(received);
-    }
-
-    /// The association of a destination, begun with the first block.
-    fn association(&mut self, vci: u16, to: To) -> Option<Association> {
-        if let Some(association) = self.associations.get(&(vci, to)) {
-            return Some(*association);
-        }
-        let now = self.at.time();
-        let own = self.msdl.free_vci(now)?;
-        let association = self.msdl.begin(now, &self.below, terms(own, vci, to))?;
-        self.associations.insert((vci, to), association);
-        Some(association)
     }
 }

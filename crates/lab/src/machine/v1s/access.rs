@@ -1,7 +1,10 @@
 //! The network below as a host's MSDL has it.
 
+use std::collections::BTreeMap;
+
+use cellgate_core::Time;
 use cellgate_core::aal::mssar::block_max;
-use cellgate_core::upper::msna::{Access, MsdlConfig, Terms, To, Work};
+use cellgate_core::upper::msna::{Access, Association, Msdl, MsdlConfig, Terms, To, Work};
 use cellgate_core::wire::MSSAR_RING_LEN;
 
 use super::{Charge, Charges, HostCosts};
@@ -28,7 +31,28 @@ pub(in crate::machine) const fn terms(receives: u16, sends: u16, to: To) -> Term
     }
 }
 
-/// What is below MSDL, and what MSDL's work costs.
+/// The associations of a host's destinations.
+#[derive(Default)]
+pub(in crate::machine) struct Destinations(BTreeMap<(u16, To), Association>);
+
+impl Destinations {
+    /// That of a destination, begun with its first block; none: no circuit is left.
+    pub(in crate::machine) fn of(
+        &mut self,
+        (vci, to): (u16, To),
+        (now, msdl, below): (Time, &mut Msdl, &Below),
+    ) -> Option<Association> {
+        if let Some(association) = self.0.get(&(vci, to)) {
+            return Some(*association);
+        }
+        let own = msdl.free_vci(now)?;
+        let association = msdl.begin(now, below, terms(own, vci, to))?;
+        self.0.insert((vci, to), association);
+        Some(association)
+    }
+}
+
+/// The network below MSDL, and the cost of MSDL's work.
 pub(in crate::machine) struct Below {
     /// Octets of a block in a cell; none: blocks go whole.
     pub(in crate::machine) data_len: Option<u8>,

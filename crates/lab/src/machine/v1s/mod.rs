@@ -22,7 +22,7 @@ mod script;
 mod spec;
 mod station;
 
-pub(super) use access::{Below, MSDL, terms};
+pub(super) use access::{Below, Destinations, MSDL, terms};
 pub use charges::{Charge, Charges};
 pub use circuits::Circuits;
 pub use costs::{HostCosts, Instructions, Stage};

@@ -203,15 +203,7 @@ fn traffic(
             let fits = *on_ns > 0 && *off_ns > 0;
             found.due(at, fits, "on_ns and off_ns are at least 1");
         }
-        Load::Ping { back } => {
-            let back = named.associations.get(&**back).copied();
-            let back = found.known(at, &spec.on, back);
-            let Some((on, back)) = on.zip(back) else {
-                return;
-            };
-            let is_back = on.from == back.to && on.to == back.from;
-            found.due(at, is_back, "it does not come back to its sender");
-        }
+        Load::Ping { back } => drop(there_and_back((spec, on), back, at, named, found)),
         Load::Rpc {
             back,
             call_s,
@@ -221,13 +213,9 @@ fn traffic(
             found.due(at, fits, "call_s is 1 to 10000");
             let fits = *work_ns <= 1_000_000_000;
             found.due(at, fits, "work_ns is at most 10^9");
-            let back = named.associations.get(&**back).copied();
-            let back = found.known(at, &spec.on, back);
-            let Some((on, back)) = on.zip(back) else {
+            let Some([on, back]) = there_and_back((spec, on), back, at, named, found) else {
                 return;
             };
-            let is_back = on.from == back.to && on.to == back.from;
-            found.due(at, is_back, "it does not come back to its sender");
             let hears = [on, back].iter().all(|one| one.notify == Notify::Every);
             found.due(at, hears, "nodes hear of every cell: notify is every");
             for one in [on, back] {
@@ -237,6 +225,22 @@ fn traffic(
         }
         Load::Greedy | Load::False { .. } => {}
     }
+}
+
+/// The association of traffic, and the one on which it comes back.
+fn there_and_back<'a>(
+    (spec, on): (&TrafficSpec, Option<&'a AssociationSpec>),
+    back: &str,
+    at: At,
+    named: &Named<'a>,
+    found: &mut Found<'_>,
+) -> Option<[&'a AssociationSpec; 2]> {
+    let back = named.associations.get(back).copied();
+    let back = found.known(at, &spec.on, back);
+    let (on, back) = on.zip(back)?;
+    let is_back = on.from == back.to && on.to == back.from;
+    found.due(at, is_back, "it does not come back to its sender");
+    Some([on, back])
 }
 
 /// Whether a station's host has a node.

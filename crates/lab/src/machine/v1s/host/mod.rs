@@ -18,7 +18,7 @@ use cellgate_core::upper::msna::{
 };
 use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
 
-use super::access::{Below, MSDL, terms};
+use super::access::{Below, Destinations, MSDL, terms};
 use super::{Charge, Charges, Circuits, Stage, Station, V1sSpec, Word};
 use crate::cbn::CbnBug;
 use crate::world::Ps;
@@ -70,8 +70,7 @@ pub struct Host<A> {
     waits: bool,
     msdl: Msdl,
     below: Below,
-    /// Those of destinations.
-    associations: BTreeMap<(u16, To), Association>,
+    associations: Destinations,
     /// Circuits that the application has opened.
     opened: BTreeMap<u16, Association>,
     /// Circuits whose cells go on, and where.
@@ -123,7 +122,7 @@ impl<A: Application> Host<A> {
             waits: false,
             msdl,
             below,
-            associations: BTreeMap::new(),
+            associations: Destinations::default(),
             opened: BTreeMap::new(),
             relays: BTreeMap::new(),
             come: VecDeque::new(),
@@ -348,7 +347,8 @@ impl<A: Application> Host<A> {
             Some(CbnBug::ChannelOfSender) => To::Channel(self.channel),
             _ => block.to,
         };
-        let Some(association) = self.association(block.vci, to) else {
+        let at = (self.at.time(), &mut self.msdl, &self.below);
+        let Some(association) = self.associations.of((block.vci, to), at) else {
             // No circuit is left.
             self.waits = true;
             return;

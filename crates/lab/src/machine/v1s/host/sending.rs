@@ -1,24 +1,12 @@
 //! Blocks that leave: MSDL's cells, word by word to the station, or by the DMA.
 
-use cellgate_core::upper::msna::{Association, Leaving, To};
+use cellgate_core::upper::msna::Leaving;
 use cellgate_core::wire::{CBN_CELL_LEN, Mssar};
 
-use super::{Application, Charge, Doing, Host, Station, terms};
+use super::{Application, Charge, Doing, Host, Station};
 use crate::cbn::CbnBug;
 
 impl<A: Application> Host<A> {
-    /// The association of a destination, begun with the first block.
-    pub(super) fn association(&mut self, vci: u16, to: To) -> Option<Association> {
-        if let Some(association) = self.associations.get(&(vci, to)) {
-            return Some(*association);
-        }
-        let now = self.at.time();
-        let own = self.msdl.free_vci(now)?;
-        let association = self.msdl.begin(now, &self.below, terms(own, vci, to))?;
-        self.associations.insert((vci, to), association);
-        Some(association)
-    }
-
     /// Makes the next cell.
     pub(super) fn sends(&mut self) {
         let mut cell = [0; CBN_CELL_LEN];
