@@ -102,9 +102,8 @@ pub(super) fn run(voice: Voice) -> anyhow::Result<Exit> {
         let Some(sent) = line["progress"]["sent"].as_u64() else {
             continue;
         };
-        let octets = line["progress"]["octets"].as_u64().unwrap_or(0);
-        let is_there = to.join("file").exists();
-        is_never_half &= !is_there || octets == FILE;
+        let come = to.join("file");
+        is_never_half &= !come.exists() || fs::read(&come)? == fs::read(&from)?;
         if before == 0 && sent >= KILL_AT {
             before = sent;
             let receiver = server.take().context("it is there until now")?;
@@ -182,9 +181,7 @@ fn put(daemon: &Daemon, from: &Path) -> anyhow::Result<Process> {
 /// Whether a directory has this file, as it is, and nothing else.
 fn same(from: &Path, to: &Path) -> anyhow::Result<bool> {
     let entries = fs::read_dir(to)?.count();
-    let both = [from.to_owned(), to.join("file")].map(fs::read);
-    let [sent, come] = both;
-    Ok(entries == 1 && sent? == come?)
+    Ok(entries == 1 && fs::read(from)? == fs::read(to.join("file"))?)
 }
 
 fn report(
