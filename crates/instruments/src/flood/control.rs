@@ -136,8 +136,30 @@ fn verdict(ratio: Option<Spread>, good: usize, pairs: usize, faults: &[String]) 
          (quartiles {:.3} and {:.3}) of {good} pairs, at most {RATIO_MAX:.2} is the goal",
         ratio.median, ratio.q1, ratio.q3
     );
-    match ratio.median <= RATIO_MAX {
-        true => Verdict::Pass(text),
-        false => Verdict::Fail(text),
+    // A median that is too high among pairs that are as often good says nothing yet.
+    match (ratio.median <= RATIO_MAX, ratio.q1 <= RATIO_MAX) {
+        (true, _) => Verdict::Pass(text),
+        (false, true) => Verdict::Void(format!("the pairs lie too far apart: {text}")),
+        (false, false) => Verdict::Fail(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_that_costs_fails_and_pairs_that_lie_apart_say_nothing() {
+        let of = |ratios: &[f64]| {
+            let (spread, count) = (Spread::of(ratios.to_vec()), ratios.len());
+            verdict(Some(spread), count, count, &[])
+        };
+        assert!(matches!(of(&[0.9, 1.0, 1.1, 1.3, 1.4]), Verdict::Pass(_)));
+        assert!(matches!(of(&[0.8, 1.0, 1.2, 1.3, 1.4]), Verdict::Void(_)));
+        assert!(matches!(of(&[1.0, 1.2, 1.2, 1.3, 1.4]), Verdict::Fail(_)));
+        let few = verdict(Some(Spread::of(vec![1.0])), 1, 2, &[]);
+        assert!(matches!(few, Verdict::Void(_)));
+        let fault = ["octets differ".to_owned()];
+        assert!(matches!(verdict(None, 0, 1, &fault), Verdict::Fail(_)));
     }
 }
