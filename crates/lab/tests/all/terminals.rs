@@ -53,6 +53,7 @@ fn terminals_disk_is_as_recorded() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
 fn checks_fail_when_what_they_judge_is_broken() {
     fails("terminals-figure-8", &[("copy_us", "1")], "T3");
     // A PDU that costs a PC more than all of its cells.

@@ -56,6 +56,7 @@ fn moved(name: &str, key: &str, percent: i32) -> String {
 
 /// Of these each is seen in both directions.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
 fn a_wrong_constant_is_seen() {
     const ALL: [(&str, &[&str]); 13] = [
         (
