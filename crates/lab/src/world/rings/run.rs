@@ -96,6 +96,7 @@ impl<'a> Run<'a> {
             duration_ns
                 .saturating_mul(times)
                 .saturating_add(PATIENCE_NS)
+                .saturating_add(self.patience_of_stations())
                 .saturating_add(self.patience_of_nodes()),
         );
         loop {
@@ -124,6 +125,24 @@ impl<'a> Run<'a> {
                 self.look()?;
             }
         }
+    }
+
+    /// Each station may have a block and a FIFO to send, and slots are few: who has a slot fills
+    /// every second one that comes at most.
+    fn patience_of_stations(&self) -> u64 {
+        let rings = self.scenario.rings.iter().zip(&self.plan.seated);
+        let times = rings.map(|(ring, seated)| {
+            let slots = match ring.outstanding {
+                0 => ring.frames,
+                most => ring.frames.min(most),
+            };
+            let cells = seated.iter().map(|station| {
+                let fifo = self.scenario.stations[*station].fifo_cells;
+                u64::from(fifo) + u64::from(u8::MAX)
+            });
+            cells.sum::<u64>() * 2 * ring.rotation_ns / u64::from(slots.max(1))
+        });
+        times.max().unwrap_or(0)
     }
 
     /// Nodes keep what they know for a while.
