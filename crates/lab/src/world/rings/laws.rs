@@ -73,6 +73,8 @@ pub(super) struct Laws {
     pub(super) flips: u64,
     /// Stations that were away: their slots come round again.
     pub(super) was_bypassed: bool,
+    /// When a station has last emptied a slot that another had filled.
+    pub(super) robbed: Option<Ps>,
 }
 
 fn wrong<T>(law: &str, at: Ps, text: String) -> Result<T, Violation> {
@@ -152,6 +154,7 @@ impl Laws {
             false_cells: 0,
             flips: 0,
             was_bypassed: false,
+            robbed: None,
             ring: spec,
         }
     }
@@ -246,7 +249,11 @@ impl Laws {
             }
             SlotDeed::Stuck => return Ok(()),
             // Its own may be gone, and another's be there: it counts, and does not look.
-            SlotDeed::Emptied if self.counts(who, deed) => {}
+            SlotDeed::Emptied if self.counts(who, deed) => {
+                if owner.is_some_and(|(owner, _)| owner != who) {
+                    self.robbed = Some(at);
+                }
+            }
             SlotDeed::Emptied => {
                 return wrong(
                     "R1",

@@ -122,7 +122,8 @@ pub(super) fn judge(run: &Run<'_>) -> Result<(), Violation> {
 }
 
 /// R11: a block that is begun when all is healed comes, if its station had room for all of its
-/// cells and hears of its last one.
+/// cells and hears of its last one, and no station empties a slot that another has filled: where
+/// one has lost a slot it does so, and while no slot stays empty the others do so in turn.
 fn arrives(
     run: &Run<'_>,
     came: &[Came],
@@ -158,6 +159,7 @@ fn arrives(
         let is_promised = one.at >= healed.plus(rotations)
             && hears
             && reads
+            && run.laws[ring].robbed.is_none_or(|robbed| robbed < one.at)
             && shape.reuse == Reuse::PassedOn
             && network.stations()[seat].counts().overflowed == 0
             && network.hosts()[source].counts().bus_errors == 0;
