@@ -109,7 +109,7 @@ const VERBS: &[(i32, &str, &[&str])] = &[
     (
         0,
         "recv --vc b.0.50 --timeout 0.01 -o COPY",
-        &["address", "file", "sdus", "verified"],
+        &["address", "file", "sdus", "verified", "discarded"],
     ),
     (
         1,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::daemon;
 use crate::daemon::{Daemon, stdout};
@@ -46,10 +46,45 @@ fn fewer_than_were_asked_for_is_a_failure() {
     assert!(said.contains("3 of the SDUs that were asked for"), "{said}");
 }
 
+/// A sender of best effort, a receiver that is promised a PDU in ten milliseconds.
+#[test]
+fn what_is_thrown_away_is_told_and_strict_fails() {
+    let daemon = daemon();
+    let file = daemon.path("file");
+    fs::write(&file, [7; 100_000]).unwrap();
+    let copy = daemon.path("copy");
+    let mut words = vec!["recv", "--vc", "b.0.60", "--timeout", "3", "--json"];
+    words.extend(["--strict", "--contract", "cbr,aal5:pcr=2100,max_sdu=1000"]);
+    words.extend(["-o", copy.to_str().unwrap()]);
+    let mut receiver = daemon.command(&words);
+    let receiver = receiver.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut receiver = receiver.spawn().unwrap();
+    let said = daemon::await_line(receiver.stderr.take().unwrap(), "receiving on");
+    let mut send = vec!["send", "--vc", "a.0.60", "--block", "1000"];
+    send.extend([
+        "--contract",
+        "ubr,aal5:max_sdu=1000",
+        file.to_str().unwrap(),
+    ]);
+    daemon.ok(&send);
+    let ended = receiver.wait_with_output().unwrap();
+    let told: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let lost = number(&told["discarded"]["non_conforming"]) + number(&told["dismissed"]);
+    assert!(lost > 0, "{told}");
+    assert_eq!(number(&told["sdus"]) + lost, 100, "{told}");
+    let said = said.join().unwrap();
+    assert!(
+        said.contains(&format!("{lost} PDUs were thrown away")),
+        "{said}"
+    );
+    assert_eq!(ended.status.code(), Some(1));
+}
+
 #[test]
 fn who_interrupts_sees_what_was_measured_until_then() {
     let daemon = daemon();
-    let ends = |words: &[&str], wait: &str| {
+    let ends = |words: &[&str], wait: &str, has_begun: &dyn Fn() -> bool| {
         let mut child = daemon.command(words);
         let child = child.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = child.spawn().unwrap();
@@ -57,7 +92,14 @@ fn who_interrupts_sees_what_was_measured_until_then() {
             "" => None,
             word => Some(daemon::await_line(child.stderr.take().unwrap(), word)),
         };
-        std::thread::sleep(Duration::from_millis(700));
+        let begun = Instant::now();
+        while !has_begun() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "{words:?} does nothing"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, Signal::INT).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -68,14 +110,26 @@ fn who_interrupts_sees_what_was_measured_until_then() {
         )
     };
     let null = ["recv", "--vc", "b.0.90", "-o", "/dev/null", "--json"];
-    let (code, told) = ends(&null, "receiving on");
+    let (code, told) = ends(&null, "receiving on", &|| true);
     assert_eq!((code, &told["sdus"]), (Some(0), &Value::from(0)));
     let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", CONTRACT];
     let server = daemon.begin(&serve, "serving on b.0.40");
     let words = [
         "perf", "-c", "a.0.40", "-t", "60", "-b", "10M", "-l", "1000", "--json",
     ];
-    let (_, told) = ends(&[&words[..], &["--contract", CONTRACT]].concat(), "");
+    // The first ones ask whether the server is ready.
+    let sends = || {
+        let shown = daemon.ok(&["vc", "show", "--json"]);
+        let shown: Value = serde_json::from_str(&shown).expect("JSON");
+        let mut all = shown["connections"].as_array().into_iter().flatten();
+        let sent = |one: &Value| one["stats"]["pdus_transmitted"].as_u64() > Some(100);
+        all.any(|one| one["address"] == "a.0.40" && sent(one))
+    };
+    let (_, told) = ends(
+        &[&words[..], &["--contract", CONTRACT]].concat(),
+        "",
+        &sends,
+    );
     assert!(
         told["end"]["sum_sent"]["packets"].as_u64() > Some(0),
         "{told}"

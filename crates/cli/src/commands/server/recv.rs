@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cellgate::{Connection, Error, Pdu};
+use cellgate_core::adapter::DiscardCounts;
 use cellgate_host::sys::Signals;
 use cellgate_report::output::{Exit, print_json_line};
 use cellgate_report::whole::create;
@@ -21,8 +22,9 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Write what is received on a connection to a file or to standard output
 ///
 /// The connection exists as long as the command runs: until --count or --timeout, until the
-/// sender's end or its silence with --verify, until it is interrupted. With --json, which needs
-/// --output, it is told at the end what was received. Exit code 1 where fewer came than --count.
+/// sender's end or its silence with --verify, until it is interrupted. At the end the PDUs are told
+/// that came and were thrown away, by reason; with --json, which needs --output, what was received,
+/// too. Exit code 1 where fewer came than --count, or with --strict where one was thrown away.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,6 +42,9 @@ pub(crate) struct Args {
     /// Put a line feed behind each SDU that ends without
     #[arg(long, conflicts_with = "verify")]
     line: bool,
+    /// Fail if a PDU was thrown away
+    #[arg(long)]
+    strict: bool,
     /// Take what `send --verify` sends: write identical octets, or fail and name what is missing
     #[arg(long)]
     verify: bool,
@@ -64,6 +69,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if connection.receive_max_sdu().is_none() {
         return Err(Error::DoesNotReceive.into());
     }
+    let before = match args.endpoint.is_taken() {
+        true => connection.stats()?.pdus_discarded,
+        false => DiscardCounts::default(),
+    };
     let name = match &args.output {
         None => "standard output".to_owned(),
         Some(path) => path.display().to_string(),
@@ -85,20 +94,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         octets: 0,
         signals: Signals::listen()?,
     };
+    let mut verdict = Ok(());
     if args.verify {
-        let verdict = verified(&connection, args.timeout, &mut sink)?;
-        verdict.map_err(|wrong| anyhow!("{} is not what was sent: {wrong}", sink.name))?;
+        verdict = verified(&connection, args.timeout, &mut sink)?;
     } else {
         plain(&connection, args, &mut sink)?;
     }
+    let (address, contract) = (connection.address(), connection.contract());
+    let lost = Lost::at_the_end_of(connection, &before)?;
+    if lost.pdus() > 0 {
+        eprintln!("cellgate: {}", lost.words());
+    }
+    verdict.map_err(|wrong| anyhow!("{} is not what was sent: {wrong}", sink.name))?;
     if json {
         print_json_line(&json!({
-            "address": connection.address(),
-            "contract": connection.contract(),
+            "address": address,
+            "contract": contract,
             "file": sink.name,
             "sdus": sink.sdus,
             "octets": sink.octets,
             "verified": args.verify,
+            "discarded": lost.discarded,
+            "dismissed": lost.dismissed,
         }))?;
     }
     let missing = args
@@ -108,7 +125,51 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         eprintln!("cellgate: {missing} of the SDUs that were asked for did not come");
         return Ok(Exit::Failed);
     }
-    Ok(Exit::Ok)
+    Ok(match args.strict && lost.pdus() > 0 {
+        true => Exit::Failed,
+        false => Exit::Ok,
+    })
+}
+
+/// PDUs that came and were not received.
+struct Lost {
+    /// Thrown away by the adapter, by reason.
+    discarded: DiscardCounts,
+    /// Beyond credit and tolerance, by the library.
+    dismissed: u64,
+}
+
+impl Lost {
+    /// Closes the connection, which tells its last counters; of these `before` were there when it
+    /// was taken.
+    fn at_the_end_of(connection: Connection, before: &DiscardCounts) -> anyhow::Result<Self> {
+        let dismissed = connection.dismissed();
+        let after = connection.close(Duration::ZERO)?.pdus_discarded;
+        let mut discarded = DiscardCounts::default();
+        for (reason, pdus) in after.iter() {
+            discarded.add(reason, pdus.saturating_sub(before.of(reason)));
+        }
+        Ok(Self {
+            discarded,
+            dismissed,
+        })
+    }
+
+    fn pdus(&self) -> u64 {
+        self.discarded.total() + self.dismissed
+    }
+
+    fn words(&self) -> String {
+        let reasons = self.discarded.iter().map(|(why, pdus)| (why.name(), pdus));
+        let reasons = reasons.chain([("dismissed", self.dismissed)]);
+        let reasons = reasons.filter(|(_, pdus)| *pdus > 0);
+        let reasons: Vec<_> = reasons.map(|(why, pdus)| format!("{why} {pdus}")).collect();
+        format!(
+            "{} PDUs were thrown away: {}",
+            self.pdus(),
+            reasons.join(", ")
+        )
+    }
 }
 
 /// How long a wait is that looks for signals between.
@@ -246,7 +307,20 @@ fn await_ends(connection: &Connection) {
 
 #[cfg(test)]
 mod tests {
+    use cellgate_core::adapter::Discard;
+
     use super::*;
+
+    #[test]
+    fn says_what_was_thrown_away() {
+        let mut lost = Lost {
+            discarded: DiscardCounts::default(),
+            dismissed: 2,
+        };
+        lost.discarded.add(Discard::NonConforming, 5);
+        let words = "7 PDUs were thrown away: non_conforming 5, dismissed 2";
+        assert_eq!((lost.pdus(), &*lost.words()), (7, words));
+    }
 
     #[test]
     fn reads_times() {

@@ -58,6 +58,11 @@ impl Endpoint {
         })
     }
 
+    /// Whether the connection was there before.
+    pub(super) fn is_taken(&self) -> bool {
+        self.take
+    }
+
     fn open(&self, way: Way, with: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Connection> {
         let builder = Connection::builder()
             .address(&self.vc)
