@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
 pub use super::rings::scenario::{
     AssociationSpec, BridgeBy, BridgeSpec, Interface, Load, MessageEffect, MessageKind, RingHarm,
-    RingSpec, SlotEffect, StationHarm, StationSpec, TrafficSpec,
+    RingSpec, SlotEffect, StationHarm, StationSpec, TimedBlock, TrafficSpec,
 };
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 pub use super::transfers::scenario::{

@@ -5,23 +5,19 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use cellgate_capture::{Content, InterfaceId, Recorder};
-use cellgate_core::wire::{Cell, HeaderForm};
+use cellgate_capture::{InterfaceId, Recorder};
+use cellgate_core::wire::Cell;
 use cellgate_host::server::{at_place, place_of};
-use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
+use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{CellTrace, Flying, Refusal, Refusals, scenario_of};
 use cellgate_report::output::same_file;
 use cellgate_report::whole::{create, write_whole};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::captured::pseudowire::Labels;
-use crate::captured::source::Source as Capture;
-use crate::captured::train::{Shunter, Way};
+use super::recorded;
 use crate::input::read_text;
 
-/// Cells of captures in one scenario.
-const CAPTURED_MAX: usize = 4_000_000;
-/// Octets of a file: so many cells, written out, fit.
+/// Octets of a file: as many cells of captures as a scenario may have, written out, fit.
 const PLAN_LEN_MAX: u64 = 1 << 30;
 
 /// Mistakes of a scenario that are told.
@@ -124,7 +120,7 @@ fn read(path: &Path, outs: &[&Path]) -> anyhow::Result<Scenario> {
     let text = read_text(path, PLAN_LEN_MAX)?;
     let mut captures = Vec::new();
     let read = if let Some(mut value) = with_captures(path, &text) {
-        captures = take_captures(&mut value).with_context(|| name.to_string())?;
+        captures = recorded::take(&mut value).with_context(|| name.to_string())?;
         serde_json::from_value(value).map_err(|error| error.to_string())
     } else if is_json(path) {
         serde_json::from_str(&text).map_err(|error| error.to_string())
@@ -132,19 +128,11 @@ fn read(path: &Path, outs: &[&Path]) -> anyhow::Result<Scenario> {
         toml::from_str(&text).map_err(|error| error.to_string())
     };
     let mut scenario: Scenario = read.map_err(|error| anyhow!("{name}: {error}"))?;
-    let mut room = CAPTURED_MAX;
-    for named in captures {
-        let Named {
-            source,
-            file,
-            interface,
-        } = named;
-        let file = path.parent().unwrap_or(Path::new("")).join(file);
-        spare(&file, outs)?;
-        let cells = captured(&file, interface, room)?;
-        room -= cells.len();
-        scenario.sources[source].traffic = Traffic::Cells(cells);
-    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    recorded::put(&mut scenario, &captures, |file| {
+        let file = folder.join(file);
+        spare(&file, outs).map(|()| file)
+    })?;
     Ok(scenario)
 }
 
@@ -154,88 +142,7 @@ fn with_captures(path: &Path, text: &str) -> Option<Value> {
         true => serde_json::from_str(text).ok()?,
         false => toml::from_str(text).ok()?,
     };
-    let sources = value.get("sources")?.as_array()?;
-    let named = |source: &Value| source["traffic"]["capture"].is_string();
-    sources.iter().any(named).then_some(value)
-}
-
-/// A capture that a source names.
-struct Named {
-    source: usize,
-    file: String,
-    /// The only interface whose records are sent; none: of all.
-    interface: Option<u32>,
-}
-
-/// Has each source that names a capture send nothing, and tells what they name.
-fn take_captures(value: &mut Value) -> anyhow::Result<Vec<Named>> {
-    let sources = value["sources"].as_array_mut();
-    let traffics = sources.into_iter().flatten().enumerate();
-    let named = traffics.filter_map(|(n, source)| {
-        let traffic = source.get_mut("traffic")?;
-        let file = traffic.get("capture")?.as_str()?.to_owned();
-        let interface = traffic.get("interface");
-        let number = interface.and_then(Value::as_u64);
-        let number = number.and_then(|number| u32::try_from(number).ok());
-        let keys = 1 + usize::from(number.is_some());
-        let known = traffic.as_object().is_some_and(|all| all.len() == keys);
-        *traffic = json!({ "cells": [] });
-        Some(match known {
-            true => Ok(Named {
-                source: n,
-                file,
-                interface: number,
-            }),
-            false => Err(anyhow!(
-                "sources.{n}.traffic: other keys than `capture` and the number of an `interface`"
-            )),
-        })
-    });
-    named.collect()
-}
-
-/// The cells of a capture, from the first one's time on; SDUs and PDUs are cut into cells. Where
-/// several interfaces have cells, these may be the same ones at several places: one must be chosen.
-fn captured(path: &Path, interface: Option<u32>, room: usize) -> anyhow::Result<Vec<TimedCell>> {
-    let name = path.display();
-    let mut shunter = Shunter::new(Way::Both, HeaderForm::Nni, None, Labels::default());
-    let mut cells = Vec::new();
-    let (mut first, mut last) = (None, 0);
-    let mut cells_on = None;
-    for record in Capture::new(path).open()? {
-        let record = record.map_err(|error| anyhow!("{name}: {error}"))?;
-        let on = record.interface;
-        if interface.is_some_and(|interface| interface != on) {
-            continue;
-        }
-        if matches!(record.content, Content::Cell(_) | Content::CellWithHec(_)) {
-            let other = *cells_on.get_or_insert(on);
-            if other != on {
-                return Err(anyhow!(
-                    "{name}: cells on the interfaces {other} and {on}, perhaps the same ones; \
-                     `interface = N` chooses one"
-                ));
-            }
-        }
-        shunter.shunt(&record);
-        // A capture of several interfaces need not be in order; some records have no time.
-        last = last.max(record.time_ns.unwrap_or(last));
-        for octets in shunter.cells() {
-            let at_ns = last - *first.get_or_insert(last);
-            let [a, b, c, d, _, payload @ ..] = octets;
-            let octets = [&[*a, *b, *c, *d][..], payload].concat();
-            cells.push(TimedCell { at_ns, octets });
-        }
-        if cells.len() > room {
-            return Err(anyhow!(
-                "{name}: more than {CAPTURED_MAX} cells of captures"
-            ));
-        }
-    }
-    match cells.is_empty() {
-        true => Err(anyhow!("{name}: no cells")),
-        false => Ok(cells),
-    }
+    recorded::has_any(&value).then_some(value)
 }
 
 /// Writes a scenario as `read` reads it.
@@ -309,6 +216,7 @@ mod tests {
     use std::fs;
 
     use cellgate_capture::{Direction, Item};
+    use cellgate_lab::world::scenario::Traffic;
 
     use super::*;
 

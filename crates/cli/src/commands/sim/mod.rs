@@ -3,6 +3,7 @@
 mod det;
 mod file;
 mod mutants;
+mod recorded;
 mod rings;
 mod run;
 mod seeds;

@@ -186,6 +186,19 @@ fn traffic(
     let on = found.known(at, &spec.on, on);
     let most = cellgate_core::aal::mssar::block_max(cellgate_core::wire::MSSAR_RING_LEN as u8);
     let range = TrafficSpec::OCTETS_MIN..=most;
+    if let Load::Blocks(blocks) = &spec.load {
+        let is_plain = spec.octets.is_empty();
+        found.due(at, is_plain, "blocks of a recording have their own octets");
+        let fits = blocks.iter().all(|one| range.contains(&one.octets));
+        found.due(at, fits, "blocks have 12 to 8160 octets each");
+        let is_in_order = blocks.is_sorted_by_key(|one| one.at_ns);
+        found.due(
+            at,
+            is_in_order,
+            "its blocks are in the order of their times",
+        );
+        return;
+    }
     let fits = !spec.octets.is_empty() && spec.octets.iter().all(|len| range.contains(len));
     found.due(
         at,
@@ -223,7 +236,7 @@ fn traffic(
                 found.due(at, is_its, "its associations are for nothing else");
             }
         }
-        Load::Greedy | Load::False { .. } => {}
+        Load::Greedy | Load::Blocks(_) | Load::False { .. } => {}
     }
 }
 

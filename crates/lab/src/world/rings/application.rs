@@ -111,6 +111,10 @@ impl Sender {
                 let away = (within / on).saturating_mul(off);
                 self.start.plus(Ps::new(within.saturating_add(away)))
             }
+            Load::Blocks(ref blocks) => match blocks.get(self.sent as usize) {
+                Some(block) => self.start.plus(Ps::from_ns(block.at_ns)),
+                None => Ps::MAX,
+            },
             Load::Ping { .. } => self.start.max(self.waits_until),
             Load::Greedy | Load::False { .. } | Load::Rpc { .. } => self.start,
         };
@@ -129,7 +133,10 @@ impl Sender {
     }
 
     fn block(&mut self, at: Ps) -> Block {
-        let len = self.octets[(self.sent % self.octets.len() as u64) as usize];
+        let len = match &self.load {
+            Load::Blocks(blocks) => blocks[self.sent as usize].octets,
+            _ => self.octets[(self.sent % self.octets.len() as u64) as usize],
+        };
         let serial = self.sent;
         self.sent += 1;
         if matches!(self.load, Load::Ping { .. }) {

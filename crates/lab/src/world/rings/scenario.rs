@@ -173,7 +173,7 @@ pub struct TrafficSpec {
     pub on: String,
     pub load: Load,
     /// Octets of its blocks, in turn, each at least [`TrafficSpec::OCTETS_MIN`]; none of false
-    /// traffic.
+    /// traffic, nor of blocks of a recording.
     #[serde(default)]
     pub octets: Vec<u16>,
     #[serde(default)]
@@ -219,6 +219,8 @@ pub enum Load {
         on_ns: u64,
         off_ns: u64,
     },
+    /// These blocks.
+    Blocks(Vec<TimedBlock>),
     /// A block when the one before has come back, or has not for [`Load::PATIENCE_NS`].
     Ping {
         /// Name of the association on which it comes back.
@@ -246,6 +248,16 @@ pub enum Load {
 
 impl Load {
     pub const PATIENCE_NS: u64 = 100_000_000;
+}
+
+/// A block of a recording: its octets are others, since each block says whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimedBlock {
+    /// From the traffic's start; none is earlier than the one before.
+    pub at_ns: u64,
+    /// How many it has.
+    pub octets: u16,
 }
 
 /// A host with two stations, which sends on what has come to the one from the other.
