@@ -61,6 +61,12 @@ impl NodeSpec {
         self.beat.ns() * count
     }
 
+    /// No other node's: where few slots pass, a cell comes after its circuit has rested, on
+    /// another's. Live it is the time at which a node began.
+    fn first_incarnation(&self) -> u64 {
+        u64::from(u32::from(self.host)) << 16
+    }
+
     fn msnl(&self, incarnation: u64) -> Msnl {
         Msnl::new(MsnlConfig {
             host: self.host,
@@ -167,10 +173,11 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(spec: NodeSpec) -> Self {
+        let incarnation = spec.first_incarnation();
         Self {
-            incarnation: 1,
-            msnl: spec.msnl(1),
-            rex: spec.rex(1),
+            incarnation,
+            msnl: spec.msnl(incarnation),
+            rex: spec.rex(incarnation),
             peers: BTreeMap::new(),
             callers: Vec::new(),
             work: Ps::ZERO,
