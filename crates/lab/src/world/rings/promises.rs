@@ -82,6 +82,8 @@ pub(super) fn judge(run: &Run<'_>) -> Result<(), Violation> {
     let flips: u64 = run.laws.iter().map(|laws| laws.flips).sum();
     let was_bypassed = run.laws.iter().any(|laws| laws.was_bypassed);
     let mut excused = flips;
+    // Of what a flip has spoilt: it may come back to its sender, or go on over a bridge.
+    let mut spoilt = BTreeSet::new();
     let mut last: BTreeMap<(usize, u32), u64> = BTreeMap::new();
     let all: Vec<_> = (0..run.scenario.associations.len())
         .map(|n| origins(run, n))
@@ -98,8 +100,12 @@ pub(super) fn judge(run: &Run<'_>) -> Result<(), Violation> {
             Seen::Strange => None,
         };
         let Some(sent) = sent else {
+            if spoilt.contains(&read.digest) {
+                continue;
+            }
             if excused > 0 {
                 excused -= 1;
+                spoilt.insert(read.digest);
                 continue;
             }
             let text = format!(
