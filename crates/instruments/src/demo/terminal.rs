@@ -44,7 +44,7 @@ struct Report {
     sent_again: u64,
     /// Octets that were sent before the kill, and again after it.
     sent_twice: u64,
-    /// Of `sent_twice`: a window, and a second of the contract's rate.
+    /// Of `sent_twice`: a window, and 1.3 s of the contract's rate, as old as the journal may be.
     sent_twice_max: u64,
     /// The file had its name only when all of it was there.
     is_never_half: bool,
@@ -208,7 +208,7 @@ fn report(
         pdus_lost_by_law: lost * pdus as f64,
         sent_again,
         sent_twice: (sent - sent_again).saturating_sub(FILE),
-        sent_twice_max: WINDOW + RATE * 48,
+        sent_twice_max: WINDOW + RATE * 48 * 13 / 10,
         is_never_half,
         is_whole,
         verdict: String::new(),
@@ -242,7 +242,7 @@ fn verdict(report: &Report) -> Verdict {
         (report.is_never_half, "half of the file had its name"),
         (
             report.sent_twice <= report.sent_twice_max,
-            "more was sent twice than a window and a second's worth",
+            "more was sent twice than a window and 1.3 seconds' worth",
         ),
     ];
     match rules.iter().find(|(holds, _)| !holds) {
