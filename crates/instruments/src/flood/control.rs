@@ -136,7 +136,7 @@ fn verdict(ratio: Option<Spread>, good: usize, pairs: usize, faults: &[String]) 
          (quartiles {:.3} and {:.3}) of {good} pairs, at most {RATIO_MAX:.2} is the goal",
         ratio.median, ratio.q1, ratio.q3
     );
-    // A median that is too high among pairs that are as often good says nothing yet.
+    // A quarter of the pairs within the goal: the median may be beyond it by chance.
     match (ratio.median <= RATIO_MAX, ratio.q1 <= RATIO_MAX) {
         (true, _) => Verdict::Pass(text),
         (false, true) => Verdict::Void(format!("the pairs lie too far apart: {text}")),

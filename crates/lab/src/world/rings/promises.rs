@@ -82,7 +82,7 @@ pub(super) fn judge(run: &Run<'_>) -> Result<(), Violation> {
     let flips: u64 = run.laws.iter().map(|laws| laws.flips).sum();
     let was_bypassed = run.laws.iter().any(|laws| laws.was_bypassed);
     let mut excused = flips;
-    // Of what a flip has spoilt: it may come back to its sender, or go on over a bridge.
+    // Digests of blocks that a flip has spoilt: hosts send them back, and bridges send them on.
     let mut spoilt = BTreeSet::new();
     let mut last: BTreeMap<(usize, u32), u64> = BTreeMap::new();
     let all: Vec<_> = (0..run.scenario.associations.len())
@@ -128,8 +128,8 @@ pub(super) fn judge(run: &Run<'_>) -> Result<(), Violation> {
 }
 
 /// R11: a block that is begun when all is healed comes, if its station had room for all of its
-/// cells and hears of its last one, and no station empties a slot that another has filled: where
-/// one has lost a slot it does so, and while no slot stays empty the others do so in turn.
+/// cells and hears of its last one. None is promised while a station empties a slot that another
+/// has filled, as a station does that counts and has lost its cell.
 fn arrives(
     run: &Run<'_>,
     came: &[Came],

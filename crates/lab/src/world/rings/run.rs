@@ -127,8 +127,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Each station may have a block and a FIFO to send, and slots are few: who has a slot fills
-    /// every second one that comes at most.
+    /// Each station may have a block and a FIFO to send, and fills at least every second slot that
+    /// the others leave it.
     fn patience_of_stations(&self) -> u64 {
         let rings = self.scenario.rings.iter().zip(&self.plan.seated);
         let times = rings.map(|(ring, seated)| {

@@ -61,8 +61,9 @@ impl NodeSpec {
         self.beat.ns() * count
     }
 
-    /// No other node's: where few slots pass, a cell comes after its circuit has rested, on
-    /// another's. Live it is the time at which a node began.
+    /// Of this node alone. On a ring of few slots a cell may outlive its circuit's rest, and reach
+    /// another association: incarnations tell the two apart. Live nodes have the time of their
+    /// beginning.
     fn first_incarnation(&self) -> u64 {
         u64::from(u32::from(self.host)) << 16
     }
