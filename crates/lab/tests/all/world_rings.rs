@@ -246,6 +246,19 @@ fn a_slot_that_is_stuck_carries_nothing_and_is_the_monitor_s_behind_it() {
     assert!(access.max_ns > 5_500_000, "{access:?}");
 }
 
+/// A cut costs a cell, and from then on each of three busy sources empties another's slot.
+#[test]
+fn sources_that_count_rob_each_other_when_one_has_lost_its_cell() {
+    let file = "tests/corpus/sources_that_count_rob_each_other.json";
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+    let mut scenario: Scenario = serde_json::from_str(&text.expect(file)).expect(file);
+    let robbed = &run(&scenario).associations["a4"];
+    assert_eq!((robbed.sent_blocks, robbed.received_blocks), (53, 7));
+    scenario.faults.clear();
+    let whole = &run(&scenario).associations["a4"];
+    assert_eq!((whole.sent_blocks, whole.received_blocks), (30, 30));
+}
+
 #[test]
 fn a_reset_costs_what_the_station_holds() {
     let mut scenario = pair();

@@ -118,14 +118,16 @@ fn read(path: &Path, outs: &[&Path]) -> anyhow::Result<Scenario> {
     let name = path.display();
     spare(path, outs)?;
     let text = read_text(path, PLAN_LEN_MAX)?;
-    let mut captures = Vec::new();
-    let read = if let Some(mut value) = with_captures(path, &text) {
-        captures = recorded::take(&mut value).with_context(|| name.to_string())?;
-        serde_json::from_value(value).map_err(|error| error.to_string())
-    } else if is_json(path) {
-        serde_json::from_str(&text).map_err(|error| error.to_string())
-    } else {
-        toml::from_str(&text).map_err(|error| error.to_string())
+    let mut value: Value = match is_json(path) {
+        true => serde_json::from_str(&text).unwrap_or_default(),
+        false => toml::from_str(&text).unwrap_or_default(),
+    };
+    let captures = recorded::take(&mut value).with_context(|| name.to_string())?;
+    // Mistakes in a text are told with their places, which a value has lost.
+    let read = match (captures.is_empty(), is_json(path)) {
+        (false, _) => serde_json::from_value(value).map_err(|error| error.to_string()),
+        (true, true) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        (true, false) => toml::from_str(&text).map_err(|error| error.to_string()),
     };
     let mut scenario: Scenario = read.map_err(|error| anyhow!("{name}: {error}"))?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -134,15 +136,6 @@ fn read(path: &Path, outs: &[&Path]) -> anyhow::Result<Scenario> {
         spare(&file, outs).map(|()| file)
     })?;
     Ok(scenario)
-}
-
-/// The file, if it may name captures: what is wrong in others is told with its place.
-fn with_captures(path: &Path, text: &str) -> Option<Value> {
-    let value: Value = match is_json(path) {
-        true => serde_json::from_str(text).ok()?,
-        false => toml::from_str(text).ok()?,
-    };
-    recorded::has_any(&value).then_some(value)
 }
 
 /// Writes a scenario as `read` reads it.

@@ -49,16 +49,6 @@ impl List {
     }
 }
 
-/// Whether a scenario names captures.
-pub(super) fn has_any(scenario: &Value) -> bool {
-    List::ALL.into_iter().any(|list| {
-        let [list, key, _] = list.keys();
-        let entries = scenario.get(list).and_then(Value::as_array);
-        let mut entries = entries.into_iter().flatten();
-        entries.any(|entry| entry[key]["capture"].is_string())
-    })
-}
-
 /// Has each entry that names a capture send nothing, and tells what they name.
 pub(super) fn take(scenario: &mut Value) -> anyhow::Result<Vec<Named>> {
     let mut all = Vec::new();
