@@ -110,8 +110,10 @@ fn who_interrupts_sees_what_was_measured_until_then() {
         )
     };
     let null = ["recv", "--vc", "b.0.90", "-o", "/dev/null", "--json"];
-    let (code, told) = ends(&null, "receiving on", &|| true);
-    assert_eq!((code, &told["sdus"]), (Some(0), &Value::from(0)));
+    for _ in 0..10 {
+        let (code, told) = ends(&null, "receiving on", &|| true);
+        assert_eq!((code, &told["sdus"]), (Some(0), &Value::from(0)));
+    }
     let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", CONTRACT];
     let server = daemon.begin(&serve, "serving on b.0.40");
     let words = [
@@ -135,6 +137,24 @@ fn who_interrupts_sees_what_was_measured_until_then() {
         "{told}"
     );
     server.stdout();
+}
+
+#[test]
+fn who_interrupts_a_client_that_waits_for_its_server_is_told() {
+    let daemon = daemon();
+    let mut child = daemon.command(&["perf", "-c", "a.0.45", "--contract", CONTRACT]);
+    let child = child.stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    let begun = Instant::now();
+    while !daemon.ok(&["vc", "show", "--json"]).contains("a.0.45") {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("interrupted while"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
 #[test]

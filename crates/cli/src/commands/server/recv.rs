@@ -81,6 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => Box::new(io::stdout().lock()),
         Some(path) => Box::new(create(path).with_context(|| name.clone())?),
     };
+    // Who is told that it receives may end it at once.
+    let signals = Signals::listen()?;
     // For whoever starts the sender.
     eprintln!(
         "receiving on {} under {}",
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         name,
         sdus: 0,
         octets: 0,
-        signals: Signals::listen()?,
+        signals,
     };
     let mut verdict = Ok(());
     if args.verify {

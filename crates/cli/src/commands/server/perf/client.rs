@@ -27,6 +27,7 @@ const LOOK_NS: u64 = 50_000_000;
 const REPORT_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
+    let signals = Signals::listen()?;
     let ends = args.open(address, Way::Transmit)?;
     let max_sdu = ends.outgoing.transmit_max_sdu();
     let max_sdu = usize::from(max_sdu.ok_or(Error::DoesNotSend)?);
@@ -55,12 +56,12 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
     let mut all = admin.list()?.into_iter();
     let info = all.find(|info| info.address == test.address);
     let promise = info.and_then(|info| Promise::of(&info, length, args.bitrate, gap_ns));
-    begin(&ends, run).with_context(|| format!("{address}"))?;
+    begin(&ends, &signals, run).with_context(|| format!("{address}"))?;
     if !args.server.json {
         print(&report::heading(&test))?;
     }
-    let (spans, sent) = send(args, &ends.outgoing, &test)?;
-    let received = end(&ends, run, &sent)?;
+    let (spans, sent) = send(args, &ends.outgoing, &signals, &test)?;
+    let received = end(&ends, &signals, run, &sent)?;
     ends.outgoing.close(PATIENCE)?;
     let verdict = promise.map(|promise| Verdict {
         promise,
@@ -106,14 +107,15 @@ fn seen_since(
 }
 
 /// Asks until the server is ready.
-fn begin(ends: &Ends, run: u64) -> anyhow::Result<()> {
+fn begin(ends: &Ends, signals: &Signals, run: u64) -> anyhow::Result<()> {
     let header = Header {
         kind: Kind::Begin,
         run,
         sequence: 0,
         time_ns: now_ns(),
     };
-    let asked = ask(ends, &header.with(machine()), Kind::Ready, run, PATIENCE)?;
+    let pdu = header.with(machine());
+    let asked = ask(ends, signals, &pdu, Kind::Ready, run, PATIENCE)?;
     asked.map(|_| ()).ok_or_else(|| {
         anyhow!(
             "no perf server answers. Start `cellgate perf -s` at the other end, with the same \
@@ -125,6 +127,7 @@ fn begin(ends: &Ends, run: u64) -> anyhow::Result<()> {
 /// Sends `pdu` again and again until a PDU of `kind` returns; none: not in `patience`.
 fn ask(
     ends: &Ends,
+    signals: &Signals,
     pdu: &[u8],
     kind: Kind,
     run: u64,
@@ -132,6 +135,9 @@ fn ask(
 ) -> anyhow::Result<Option<Vec<u8>>> {
     let until = now_ns() + patience.as_nanos() as u64;
     while now_ns() < until {
+        if interrupted(signals, None, Duration::ZERO) {
+            bail!("interrupted while the server was asked");
+        }
         match ends.outgoing.send_timeout(pdu, ASK) {
             Ok(()) | Err(Error::TimedOut) => {}
             Err(error) => return Err(error.into()),
@@ -151,20 +157,24 @@ fn ask(
 }
 
 /// What was sent, by interval and in all.
-fn send(args: &Args, outgoing: &Connection, test: &Test) -> anyhow::Result<(Vec<Span>, Span)> {
+fn send(
+    args: &Args,
+    outgoing: &Connection,
+    signals: &Signals,
+    test: &Test,
+) -> anyhow::Result<(Vec<Span>, Span)> {
     let began = now_ns();
     let mut end_ns = began + args.time.as_nanos() as u64;
     let interval_ns = args.interval.as_nanos() as u64;
     let mut spans = Vec::new();
     let mut all = Span::at(0);
     let mut span = Span::at(0);
-    let signals = Signals::listen()?;
     let mut next_look = began;
     loop {
         let now = now_ns();
         if now >= next_look {
             next_look = now + LOOK_NS;
-            if interrupted(&signals, None, Duration::ZERO) {
+            if interrupted(signals, None, Duration::ZERO) {
                 // What was measured until here is the result.
                 end_ns = now;
             }
@@ -221,20 +231,15 @@ fn due_ns(octets: u64, bit_s: Option<u64>) -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-fn end(ends: &Ends, run: u64, sent: &Span) -> anyhow::Result<Received> {
+fn end(ends: &Ends, signals: &Signals, run: u64, sent: &Span) -> anyhow::Result<Received> {
     let header = Header {
         kind: Kind::End,
         run,
         sequence: sent.pdus,
         time_ns: now_ns(),
     };
-    let asked = ask(
-        ends,
-        &header.with(sent.octets),
-        Kind::Report,
-        run,
-        REPORT_PATIENCE,
-    )?;
+    let pdu = header.with(sent.octets);
+    let asked = ask(ends, signals, &pdu, Kind::Report, run, REPORT_PATIENCE)?;
     let Some(report) = asked else {
         bail!("the server's report did not return: is it still there, and the link up?");
     };
