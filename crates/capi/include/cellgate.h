@@ -54,7 +54,8 @@ enum {
     CG_INDICATION = 0, /* only what the server tells of its own accord */
     CG_RECEIVE = 1,    /* a PDU to receive */
     CG_SEND = 2,       /* credit and room to send */
-    CG_SENT = 4        /* that everything handed over was sent */
+    CG_SENT = 4,       /* that everything handed over was sent */
+    CG_EVENT = 8       /* an event of the adapter */
 };
 
 /* When events tell of received cells. */
@@ -76,7 +77,16 @@ enum {
     CG_TOLD_SHARE = 3,    /* the pace of best effort */
     CG_TOLD_AT_RISK = 4,  /* the guarantee cannot be kept for the time being; text: why */
     CG_TOLD_CAN_GROW = 5, /* there is room for more; text: the contract that is offered */
-    CG_TOLD_RESTARTED = 6 /* the server is a new one; connections go on */
+    CG_TOLD_RESTARTED = 6, /* the server is a new one; connections go on */
+    CG_TOLD_LOSING = 7    /* PDUs were thrown away, for a reason; text: its name */
+};
+
+/* What the adapter tells. */
+enum {
+    CG_EVENT_TRANSMIT_COMPLETED = 1, /* an SDU has left; value: tail of the transmit queue */
+    CG_EVENT_PDU_RECEIVED = 3,       /* cells of a PDU; value: head of the receive queue */
+    CG_EVENT_QUEUE_FULL = 4,         /* no room for a PDU; value: PDUs in the receive queue */
+    CG_EVENT_QUEUE_OVER_THRESHOLD = 5 /* value: PDUs in the receive queue */
 };
 
 /* Why a connection has ended. */
@@ -137,6 +147,8 @@ struct cg_open {
     uint32_t receive_pdus;     /* PDUs that may wait beyond those that the contract needs */
     int no_completions;        /* 1: a sender that waits for room looks every millisecond */
     int connected;             /* a socket that is connected already; 0: none */
+    uint32_t queue_threshold;  /* PDUs in the receive queue at which an event tells; 0: none */
+    uint32_t events;           /* events that are kept for cg_event; 0: none */
 };
 
 /* What goes along with an SDU. NULL in its place: all 0. */
@@ -166,8 +178,19 @@ struct cg_indication {
     uint32_t receive_cell_s;  /* and receive, */
     uint64_t credit_octets;   /* and send in each */
     uint64_t interval_ns;     /* credit interval */
+    uint64_t pdus;            /* CG_TOLD_LOSING: thrown away for the reason so far */
     int kind;                 /* CG_TOLD_ENDED, ... */
-    int reason;               /* CG_TOLD_ENDED: CG_END_DELETED, ... */
+    int reason;               /* CG_END_DELETED, ...; CG_DISCARD_NON_CONFORMING, ... */
+};
+
+/* An event of the adapter. */
+struct cg_event {
+    uint64_t value;   /* as the kind says */
+    uint64_t time_ns; /* when it was told, CLOCK_MONOTONIC */
+    uint32_t cells;   /* of the PDU so far */
+    int kind;         /* CG_EVENT_PDU_RECEIVED, ... */
+    int interruptive; /* 1: it wakes who waits */
+    int reserved;     /* 0 */
 };
 
 /* What can be read of a stream. PDUs are numbered from 0. */
@@ -192,6 +215,7 @@ struct cg_counters {
     uint64_t received;       /* PDUs handed to the caller */
     uint64_t receive_copies; /* by cg_recv, and each cg_stream_read */
     uint64_t dismissed;      /* PDUs beyond credit and tolerance */
+    uint64_t events_lost;    /* they found no room */
 };
 
 /* What the adapter counted. */
@@ -262,6 +286,9 @@ int cg_indication(cg_connection *connection, struct cg_indication *indication, c
                   size_t size, int timeout_ms);
 int cg_accept_offer(cg_connection *connection);
 int cg_decline_offer(cg_connection *connection);
+
+/* cg_event(3) */
+int cg_event(cg_connection *connection, struct cg_event *event, int timeout_ms);
 
 /* cg_stats(3) */
 int cg_counters(const cg_connection *connection, struct cg_counters *counters);

@@ -22,9 +22,11 @@ pub struct cg_indication_t {
     pub credit_octets: u64,
     /// Length of a credit interval.
     pub interval_ns: u64,
+    /// PDUs thrown away.
+    pub pdus: u64,
     /// What it is.
     pub kind: c_int,
-    /// Why the connection has ended.
+    /// Why the connection has ended, or PDUs were thrown away.
     pub reason: c_int,
 }
 
@@ -51,6 +53,7 @@ pub(crate) const fn kind(indication: &Indication) -> c_int {
         Indication::AtRisk { .. } => 4,
         Indication::CanGrow { .. } => 5,
         Indication::Restarted => 6,
+        Indication::Losing { .. } => 7,
     }
 }
 
@@ -76,6 +79,11 @@ fn told(indication: Indication) -> (cg_indication_t, String) {
             told.credit_octets = credit.map_or(0, Credit::octets);
             told.interval_ns = credit.map_or(0, Credit::interval_ns);
             String::new()
+        }
+        Indication::Losing { reason, pdus } => {
+            told.reason = reason as c_int;
+            told.pdus = pdus;
+            reason.name().to_owned()
         }
         Indication::Reopened(opened) => opened.contract,
         Indication::AtRisk { reason } => reason,

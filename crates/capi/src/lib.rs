@@ -14,6 +14,7 @@ extern crate client as cellgate;
 mod connection;
 mod data;
 mod error;
+mod event;
 mod held;
 mod indication;
 mod open;
@@ -33,6 +34,7 @@ pub use data::{
     cg_submit, cg_truncate,
 };
 pub use error::{cg_error_string, cg_last_error};
+pub use event::{cg_event, cg_event_t};
 pub use indication::{cg_accept_offer, cg_decline_offer, cg_indication, cg_indication_t};
 pub use open::{cg_capability, cg_open_t, cg_open_with, cg_reattach, cg_take_with};
 pub use shortage::{cg_shortage, cg_shortage_t};

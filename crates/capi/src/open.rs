@@ -2,10 +2,11 @@
 
 use core::ffi::{c_char, c_int};
 use core::mem::size_of;
+use core::num::NonZeroU32;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::time::Duration;
 
-use client::{Builder, Connection, Error, Notification};
+use client::{Builder, Connection, Error, Notification, QueueThreshold};
 
 use crate::connection::{cg_connection, hand_over};
 use crate::error::{Code, guarded};
@@ -39,6 +40,10 @@ pub struct cg_open_t {
     pub no_completions: c_int,
     /// A socket that is connected already; 0: none.
     pub connected: c_int,
+    /// Fill of the receive queue at which an event tells, in PDUs; 0: none.
+    pub queue_threshold: u32,
+    /// Events that are kept; 0: none.
+    pub events: u32,
 }
 
 impl cg_open_t {
@@ -106,6 +111,9 @@ impl cg_open_t {
         if self.receive_pdus != 0 {
             builder = builder.receive_pdus(self.receive_pdus);
         }
+        if let Some(pdus) = NonZeroU32::new(self.queue_threshold) {
+            builder = builder.queue_threshold(QueueThreshold::Pdus(pdus));
+        }
         if self.patience_ns != 0 {
             builder = builder.patience(Duration::from_nanos(self.patience_ns));
         }
@@ -115,7 +123,8 @@ impl cg_open_t {
             let socket = socket.try_clone_to_owned().map_err(Error::from)?;
             builder = builder.connected(socket);
         }
-        Ok(builder.completions(self.no_completions == 0))
+        let events = usize::try_from(self.events).map_err(|_| Code::BadArgument)?;
+        Ok(builder.events(events).completions(self.no_completions == 0))
     }
 }
 

@@ -24,6 +24,8 @@ pub struct cg_counters_t {
     pub receive_copies: u64,
     /// PDUs beyond credit and tolerance.
     pub dismissed: u64,
+    /// Events that found no room.
+    pub events_lost: u64,
 }
 
 /// What the library counted.
@@ -50,6 +52,7 @@ pub unsafe extern "C" fn cg_counters(
             received: counted.received,
             receive_copies: counted.receive_copies,
             dismissed: counted.dismissed,
+            events_lost: handle.connection().events_lost(),
         };
         // SAFETY: not NULL, so it can be written.
         unsafe { counters.write(counted) };

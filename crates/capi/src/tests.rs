@@ -141,19 +141,22 @@ fn the_header_lays_structs_out_as_the_library_does() {
     }
     let fields = fields! {
         "cg_open" cg_open_t: size socket address contract patience_ns silent_delay_ns
-            silent_threshold notification transmit_pdus receive_pdus no_completions connected;
+            silent_threshold notification transmit_pdus receive_pdus no_completions connected
+            queue_threshold events;
         "cg_sdu" cg_sdu: mid uu cpi clp;
         "cg_received" cg_received: len sdu_len time_ns mid uu cpi clp congestion lent;
         "cg_indication" cg_indication_t: transmit_cell_s receive_cell_s credit_octets interval_ns
-            kind reason;
+            pdus kind reason;
+        "cg_event" cg_event_t: value time_ns cells kind interruptive reserved;
         "cg_stream" cg_stream: oldest end released_unread;
         "cg_shortage" cg_shortage_t: needed free quota resource;
-        "cg_counters" cg_counters_t: sent send_copies suspended received receive_copies dismissed;
+        "cg_counters" cg_counters_t: sent send_copies suspended received receive_copies dismissed
+            events_lost;
         "cg_stats" cg_stats_t: cells_received cells_delivered cells_held cells_answered
             cells_transmitted pdus_delivered pdus_lent pdus_tagged pdus_transmitted pdus_crossed
             client_faults cells_discarded pdus_discarded;
     };
-    let members = 4 * size_of::<usize>() + 2 * size_of::<u64>() + 6 * size_of::<u32>();
+    let members = 4 * size_of::<usize>() + 2 * size_of::<u64>() + 8 * size_of::<u32>();
     assert_eq!(
         size_of::<cg_open_t>(),
         members,
@@ -243,6 +246,7 @@ fn null_is_an_error_and_no_crash() {
         assert_eq!(cg_reattach(&mut out, ptr::null(), 0), bad);
         let told = ptr::null_mut();
         assert_eq!(cg_indication(handle, told, null.cast(), 0, 0), bad);
+        assert_eq!(cg_event(handle, ptr::null_mut(), 0), bad);
         assert_eq!(
             (cg_accept_offer(handle), cg_decline_offer(handle)),
             (bad, bad)

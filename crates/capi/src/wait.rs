@@ -14,6 +14,8 @@ pub(crate) const RECEIVE: c_int = 1;
 pub(crate) const SEND: c_int = 2;
 /// `CG_SENT`.
 pub(crate) const SENT: c_int = 4;
+/// `CG_EVENT`.
+pub(crate) const EVENT: c_int = 8;
 
 /// The connection's descriptor; it stays the connection's.
 ///
@@ -41,13 +43,14 @@ pub unsafe extern "C" fn cg_arm(
     guarded(|| {
         // SAFETY: the caller's promise.
         let handle = unsafe { cg_connection::named(connection)? };
-        if interest & !(RECEIVE | SEND | SENT) != 0 {
+        if interest & !(RECEIVE | SEND | SENT | EVENT) != 0 {
             return Err(Code::BadArgument);
         }
         let named = [
             (RECEIVE, Interest::RECEIVE),
             (SEND, Interest::send(len)),
             (SENT, Interest::SENT),
+            (EVENT, Interest::EVENT),
         ];
         let asked = named.into_iter().filter(|(bit, _)| interest & bit != 0);
         let all = asked.fold(Interest::INDICATION, |all, (_, one)| all.or(one));

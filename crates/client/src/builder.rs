@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::adapter::{Marks, Notification};
-use cellgate_core::server::{Address, Confirm, Open, Request};
+use cellgate_core::server::{Address, Confirm, Open, QueueThreshold, Request};
 
 use crate::control::{Control, unexpected};
 use crate::{Connection, Error, socket_path};
@@ -23,6 +23,8 @@ pub struct Builder {
     marks: Marks,
     transmit_pdus: Option<u32>,
     receive_pdus: Option<u32>,
+    queue_threshold: Option<QueueThreshold>,
+    events: usize,
     completions: bool,
     patience: Duration,
 }
@@ -38,6 +40,8 @@ impl Default for Builder {
             marks: Marks::None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
+            events: 0,
             completions: true,
             patience: Control::PATIENCE,
         }
@@ -101,6 +105,20 @@ impl Builder {
         self
     }
 
+    /// The fill of the receive queue at which an event tells ([`Builder::events`]) and a waiting
+    /// reader is woken. Without: none.
+    pub fn queue_threshold(mut self, threshold: QueueThreshold) -> Self {
+        self.queue_threshold = Some(threshold);
+        self
+    }
+
+    /// Keeps so many events of the adapter for [`Connection::next_event`]. Without this call they
+    /// wake who waits, and are forgotten.
+    pub fn events(mut self, kept: usize) -> Self {
+        self.events = kept;
+        self
+    }
+
     /// Whether a PDU that has left wakes a sender that waits for room. Without this call it does;
     /// if not, such a sender looks every millisecond.
     pub fn completions(mut self, completions: bool) -> Self {
@@ -155,6 +173,7 @@ impl Builder {
             marks: self.marks,
             transmit_pdus: self.transmit_pdus,
             receive_pdus: self.receive_pdus,
+            queue_threshold: self.queue_threshold,
             completions: self.completions,
         })
     }
@@ -172,7 +191,11 @@ impl Builder {
             }
         };
         match control.request(request, capability.as_slice())? {
-            (Confirm::Opened(_), _) => Connection::over(control, capability.is_some()),
+            (Confirm::Opened(_), _) => {
+                let connection = Connection::over(control, capability.is_some())?;
+                connection.keep_events(self.events);
+                Ok(connection)
+            }
             (other, _) => Err(unexpected(&other)),
         }
     }

@@ -102,6 +102,8 @@ pub enum Error {
 pub enum Wait {
     /// The next PDU.
     Pdu,
+    /// The next event.
+    Event,
     /// Room in the transmit buffer.
     Room,
     /// The next credit interval, which begins so much later.
@@ -112,6 +114,7 @@ impl core::fmt::Display for Wait {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Pdu => f.write_str("no PDU has arrived"),
+            Self::Event => f.write_str("the adapter has told nothing"),
             Self::Room => f.write_str("the transmit buffer is full"),
             Self::Credit(after) => write!(f, "the next credit comes in {after:?}"),
         }

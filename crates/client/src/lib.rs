@@ -49,7 +49,9 @@ pub use place::socket_path;
 pub use stream::StreamReader;
 
 pub use cellgate_core::Time;
-pub use cellgate_core::adapter::{Discard, DiscardCounts, Marks, Notification, VcStats};
+pub use cellgate_core::adapter::{
+    Discard, DiscardCounts, Event, EventKind, Marks, Notification, VcStats,
+};
 pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
     Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
@@ -62,8 +64,9 @@ pub use cellgate_core::server::{
     ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description,
     DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
     InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open,
-    PingFlow, Quota, Refused, Reserve, Resource, ResourceInfo, RestInfo, ServerSection, Settings,
-    SharedCpu, Shortage, Span, UdpLink, UserQuota, UserSettings,
+    PingFlow, QueueThreshold, Quota, Refused, Reserve, Resource, ResourceInfo, RestInfo,
+    ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError, UdpLink, UserQuota,
+    UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

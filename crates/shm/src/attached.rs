@@ -104,16 +104,17 @@ impl Attached {
     /// SDUs that go by before events are looked at, at most.
     const PASS_MAX: u32 = 16;
 
-    /// For each SDU that was sent or read by a client that needs no events: takes them off the
-    /// queue before they fill it. Not each time, as it is the adapter that writes them: each look
-    /// has to fetch them from its core.
+    /// For each SDU that was sent or read by a client that needs no events: whether to take them
+    /// off the queue now, before they fill it. Not each time, as it is the adapter that writes
+    /// them: each look has to fetch them from its core.
     #[inline]
-    pub fn pass(&mut self) {
+    pub fn pass(&mut self) -> bool {
         self.passed += 1;
-        if self.passed > self.pass_max {
+        let is_time = self.passed > self.pass_max;
+        if is_time {
             self.passed = 0;
-            while self.next_event().is_some() {}
         }
+        is_time
     }
 
     /// Events lost since the last call because the queue was full. If any, look at the queues of

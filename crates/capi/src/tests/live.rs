@@ -277,7 +277,7 @@ fn a_share_is_told_with_its_pace() {
         credit_octets: credit.octets(),
         interval_ns: credit.interval_ns(),
         kind: value("CG_TOLD_SHARE"),
-        reason: 0,
+        ..cg_indication_t::default()
     };
     let (told, text) = loop {
         let (told, text) = hears(&a, "SHARE");

@@ -152,6 +152,7 @@ fn hostile(socket: &Path) {
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
             completions: true,
         };
         let (confirm, fds) = raw.ask(Request::Open(open));

@@ -1,118 +1,96 @@
-//! What the server tells of its own accord.
+//! What the adapter tells.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use cellgate_core::Time;
-use cellgate_core::application::{Cause, End};
-use cellgate_core::server::Indication;
+use cellgate_core::adapter::Event;
+use cellgate_core::application::Interest;
+use cellgate_shm::Attached;
 
 use super::Connection;
-use super::memory::{self, Memory};
-use crate::Error;
-use crate::clock::now;
-use crate::control::NewMemory;
+use crate::{Error, Wait};
 
-/// How often a call that need not wait looks at the control socket.
-const LOOK_NS: u64 = 10_000_000;
+/// Events for an application that wants them ([`Builder::events`](crate::Builder::events)).
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    kept: VecDeque<Event>,
+    /// 0: nobody wants any.
+    max: usize,
+    /// Those that found no room here.
+    lost: u64,
+}
+
+impl Events {
+    fn keeping(max: usize) -> Self {
+        Self {
+            kept: VecDeque::with_capacity(max),
+            max,
+            lost: 0,
+        }
+    }
+
+    /// Takes all events off the queue, in order. The newest go where there is no room.
+    pub(super) fn take_off(&mut self, attached: &mut Attached) {
+        while let Some(event) = attached.next_event() {
+            if self.kept.len() < self.max {
+                self.kept.push_back(event);
+            } else {
+                self.lost += u64::from(self.max > 0);
+            }
+        }
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        !self.kept.is_empty()
+    }
+}
 
 impl Connection {
-    /// The next thing that the server told of its own accord, oldest first. At most 64 are kept;
-    /// [`Connection::contract`] and the rest are up to date whether these are read or not.
-    ///
-    /// After [`Indication::CanGrow`]: [`Connection::accept_offer`] or
-    /// [`Connection::decline_offer`].
-    ///
-    /// # Errors
-    /// The kernel refuses, or the server's message makes no sense.
-    pub fn next_indication(&self) -> Result<Option<Indication>, Error> {
-        self.look()?;
-        Ok(self.control.borrow_mut().next_indication())
+    pub(crate) fn keep_events(&self, max: usize) {
+        self.events.replace(Events::keeping(max));
     }
 
-    /// The same; waits until there is one, at most `timeout`.
+    /// The next event of the adapter, in its order; none waits: none. Events are kept if
+    /// [`Builder::events`](crate::Builder::events) says so. They tell, and do nothing: a PDU is
+    /// received by [`Connection::recv`] or [`Connection::next_pdu`], whether its event is read or
+    /// not.
+    ///
+    /// Four of the five events of *Policing Offloaded* (section 4.2) are among them. The fifth, the
+    /// end of a control command, is a call's return here: the server gives the commands.
+    pub fn next_event(&self) -> Option<Event> {
+        let mut events = self.events.borrow_mut();
+        if events.max > 0 {
+            events.take_off(&mut self.attached.borrow_mut());
+        }
+        events.kept.pop_front()
+    }
+
+    /// The same; waits for it, at most `timeout`.
     ///
     /// # Errors
-    /// As [`Connection::next_indication`]; [`Error::TimedOut`]; the connection has ended.
-    pub fn next_indication_timeout(&self, timeout: Duration) -> Result<Indication, Error> {
-        let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = now().plus_ns(timeout);
-        loop {
-            if let Some(indication) = self.next_indication()? {
-                return Ok(indication);
+    /// [`Error::TimedOut`]; the connection has ended, and every event is read.
+    pub fn next_event_timeout(&self, timeout: Duration) -> Result<Event, Error> {
+        self.wait_until(Some(timeout), Interest::EVENT, || {
+            if let Some(event) = self.next_event() {
+                return Ok(event);
             }
             self.check_end()?;
-            if !self.control.borrow().wait_to_hear(Some(deadline))? {
-                return Err(Error::TimedOut);
-            }
-        }
+            Err(Error::WouldBlock(Wait::Event))
+        })
     }
 
-    /// Looks at the control socket if the last look was some time ago. It costs a system call.
+    /// Events that found no room: in the queue, or among those that are kept.
+    pub fn events_lost(&self) -> u64 {
+        let mut attached = self.attached.borrow_mut();
+        attached.events_lost();
+        self.events.borrow().lost + attached.counters().lost
+    }
+
+    /// An application that goes on without a wait must not let events fill their queue.
     #[inline]
-    pub(super) fn look_now_and_then(&self, now: Time) -> Result<(), Error> {
-        if now < self.look_at.get() {
-            return Ok(());
-        }
-        self.look_at.set(now.plus_ns(LOOK_NS));
-        self.look()
-    }
-
-    /// Hears all that waits at the control socket.
-    pub(super) fn look(&self) -> Result<(), Error> {
-        if self.control.borrow().end().is_some() {
-            return Ok(());
-        }
-        loop {
-            let heard = self.control.borrow_mut().hear();
-            self.map_new_memory()?;
-            match heard {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(Error::Closed) => {
-                    self.poller.forget_control(self.control.borrow().as_fd());
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Whether the connection has ended.
-    pub(super) fn check_end(&self) -> Result<(), Error> {
-        let end: Option<End> = self.control.borrow().end();
-        end.map_or(Ok(()), |end| Err(end.into()))
-    }
-
-    /// Maps what the server has given the connection since the last call.
-    pub(super) fn map_new_memory(&self) -> Result<(), Error> {
-        loop {
-            let memory = self.control.borrow_mut().next_memory();
-            let Some(NewMemory {
-                opened,
-                came,
-                cause,
-            }) = memory
-            else {
-                return Ok(());
-            };
-            let memory = match cause {
-                Cause::Modified => memory::of_connection(&opened, came.0)?,
-                Cause::Opened | Cause::Reopened => {
-                    let (memory, attached) = memory::all(&opened, came.0)?;
-                    let former = self.attached.replace(attached);
-                    let attached = self.attached.borrow();
-                    self.poller.watch(former.as_fd(), attached.as_fd())?;
-                    memory
-                }
-            };
-            let Memory {
-                transmit,
-                receive,
-                capability,
-            } = memory;
-            self.next_transmit.replace(Some(transmit));
-            self.receive.borrow_mut().add(receive);
-            self.capability.replace(capability);
+    pub(super) fn pass(&self, attached: &mut Attached) {
+        if attached.pass() {
+            self.events.borrow_mut().take_off(attached);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! that of the transmit half by a `Space`: it is the only one whose borrow can fail.
 
 mod events;
+mod indications;
 mod memory;
 mod receive;
 mod transmit;
@@ -22,6 +23,7 @@ use cellgate_shm::{Attached, ClientCounters, ClientTransmit};
 use crate::control::{Control, unexpected};
 use crate::{Builder, Error, ServerInfo};
 
+use events::Events;
 use memory::Memory;
 use receive::Receiver;
 use wait::Poller;
@@ -57,6 +59,7 @@ pub struct Connection {
     /// The adapter has not been told of all that was handed over.
     untold: Cell<bool>,
     send_copies: Cell<u64>,
+    events: RefCell<Events>,
     poller: Poller,
     /// When the control socket is looked at next.
     look_at: Cell<Time>,
@@ -137,6 +140,7 @@ impl Connection {
             poller: Poller::new(control.as_fd(), attached.as_fd())?,
             control: RefCell::new(control),
             attached: RefCell::new(attached),
+            events: RefCell::default(),
             receive: RefCell::new(receive),
             transmit: RefCell::new(transmit),
             next_transmit: RefCell::new(None),

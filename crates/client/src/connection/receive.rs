@@ -314,7 +314,7 @@ impl Connection {
             return taken;
         }
         // What tells of PDUs that are read must not fill the event queue.
-        self.attached.borrow_mut().pass();
+        self.pass(&mut self.attached.borrow_mut());
         taken
     }
 }

@@ -244,8 +244,7 @@ impl Connection {
         let control = self.control.borrow();
         let mut attached = self.attached.borrow_mut();
         attached.ring(control.open().opened().vc);
-        // Events of SDUs that have left must not fill the queue.
-        attached.pass();
+        self.pass(&mut attached);
         self.untold.set(false);
     }
 

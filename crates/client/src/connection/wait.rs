@@ -228,7 +228,8 @@ impl Connection {
         self.tell_untold();
         self.poller.set_timer(None)?;
         let attached = &mut *self.attached.borrow_mut();
-        while attached.next_event().is_some() {}
+        let mut events = self.events.borrow_mut();
+        events.take_off(attached);
         attached.events_lost();
         let now = now();
         let retry_ns = Attached::RETRY.subsec_nanos().into();
@@ -245,6 +246,7 @@ impl Connection {
         }
         let mut possible = || {
             interest.receives() && receive.waits()
+                || interest.is_for_event() && events.waits()
                 || transmit.as_mut().is_some_and(|transmit| {
                     sleep
                         .room

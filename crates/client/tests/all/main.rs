@@ -6,6 +6,7 @@ mod common;
 mod admin;
 mod connection;
 mod daemon;
+mod events;
 mod examples;
 mod hostile;
 mod poll;

@@ -189,6 +189,15 @@ impl Terms {
             transmit_len,
         })
     }
+
+    /// The largest PDUs that a receive buffer of `sizes` has room for.
+    pub fn largest_pdus(&self, sizes: &ConnectionSizes) -> u32 {
+        let octets = self.receive.map_or(u64::MAX, |receive| {
+            pdu_octets(self.aal, receive.max_sdu).max(PDU_ALIGN)
+        });
+        let pdus = u64::from(sizes.receive_len) / octets;
+        sizes.receive_slots.min(pdus as u32)
+    }
 }
 
 /// Slots and length of a buffer of `octets` at least, in whole pages.

@@ -6,14 +6,14 @@ use crate::Time;
 /// Octets of an event in the event queue.
 pub const EVENT_LEN: usize = 32;
 
-/// The five events of *Policing Offloaded*, section 4.2.
+/// The events of *Policing Offloaded*, section 4.2, but for the end of a command. Whoever gives
+/// commands hears of that by its [`Completion`](super::Completion), an application by the server's
+/// Confirm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum EventKind {
     /// A PDU of the transmit queue has left; `value` is the new tail of the transmit queue.
     TransmitCompleted = 1,
-    /// A command was carried out; `value` is its ticket.
-    ControlCompleted = 2,
     /// Cells were received; `value` is the head of the receive queue, `cells` those held of the
     /// PDU.
     PduReceived = 3,
@@ -33,7 +33,7 @@ pub enum EventKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Which of the five.
+    /// What has happened.
     pub kind: EventKind,
     /// Interruptive: the client is woken. Silent otherwise.
     pub interruptive: bool,
@@ -68,7 +68,6 @@ impl Event {
         Some(Self {
             kind: match octets[0] {
                 1 => EventKind::TransmitCompleted,
-                2 => EventKind::ControlCompleted,
                 3 => EventKind::PduReceived,
                 4 => EventKind::ReceiveQueueFull,
                 5 => EventKind::ReceiveQueueOverThreshold,

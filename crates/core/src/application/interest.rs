@@ -10,6 +10,7 @@ pub struct Interest {
     pub(super) receive: bool,
     pub(super) send: Option<u32>,
     pub(super) sent: bool,
+    pub(super) event: bool,
 }
 
 impl Interest {
@@ -18,6 +19,7 @@ impl Interest {
         receive: true,
         send: None,
         sent: false,
+        event: false,
     };
 
     /// That everything was sent that was handed to the adapter.
@@ -25,6 +27,15 @@ impl Interest {
         receive: false,
         send: None,
         sent: true,
+        event: false,
+    };
+
+    /// An event of the adapter.
+    pub const EVENT: Self = Self {
+        receive: false,
+        send: None,
+        sent: false,
+        event: true,
     };
 
     /// Nothing but what the server tells of its own accord, which everybody waits for.
@@ -32,6 +43,7 @@ impl Interest {
         receive: false,
         send: None,
         sent: false,
+        event: false,
     };
 
     /// Credit and room to send an SDU of `len` octets.
@@ -41,6 +53,7 @@ impl Interest {
             // An SDU longer than that is refused, whoever waits for it.
             send: Some(if len > 0xffff { 0xffff } else { len as u32 }),
             sent: false,
+            event: false,
         }
     }
 
@@ -55,12 +68,22 @@ impl Interest {
                 (None, None) => None,
             },
             sent: self.sent || other.sent,
+            event: self.event || other.event,
         }
+    }
+
+    fn is_to_send_only(self) -> bool {
+        !self.receive && !self.sent && !self.event
     }
 
     /// Whether a PDU is waited for.
     pub const fn receives(self) -> bool {
         self.receive
+    }
+
+    /// Whether an event is waited for.
+    pub const fn is_for_event(self) -> bool {
+        self.event
     }
 
     /// Whether the end of all that was handed over is waited for.
@@ -99,7 +122,7 @@ impl<M> OpenConnection<M> {
             || (interest.send.is_some() || interest.sent) && !opened.completions;
         let look_at = is_untold.then(|| now.plus_ns(LOOK_NS));
         let times = [look_at, credit_at.filter(|_| interest.send.is_some())];
-        let only_credit = !interest.receive && !interest.sent && credit_at.is_some();
+        let only_credit = interest.is_to_send_only() && credit_at.is_some();
         Sleep {
             until: times.into_iter().flatten().min(),
             room: interest.send.filter(|_| credit_at.is_none()),

@@ -377,7 +377,8 @@ impl<E: Enclosure> Application<E> {
             }
             Indication::AtRisk { .. }
             | Indication::Connection { .. }
-            | Indication::Interface { .. } => {}
+            | Indication::Interface { .. }
+            | Indication::Losing { .. } => {}
         }
         if self.indications.len() == Self::KEPT_MAX {
             self.indications.pop_front();

@@ -1,5 +1,6 @@
 //! One connection: what it is, what is under way, and what comes next.
 
+use super::losses::Losses;
 use super::plan::{Plan, Share};
 use super::{
     Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
@@ -196,6 +197,8 @@ pub(super) struct Connection {
     pub(super) offered: Option<(u64, TrafficContract)>,
     pub(super) at_risk: bool,
     pub(super) stats: VcStats,
+    /// What its application knows of its losses.
+    pub(super) losses: Losses,
 }
 
 impl Connection {
@@ -236,6 +239,7 @@ impl Connection {
             offered: None,
             at_risk: false,
             stats: VcStats::default(),
+            losses: Losses::default(),
         }
     }
 
@@ -361,6 +365,7 @@ impl Connection {
             marks: self.open.marks,
             transmit_pdus: self.open.transmit_pdus,
             receive_pdus: self.open.receive_pdus,
+            queue_threshold: self.open.queue_threshold,
             completions: self.open.completions,
             guaranteed: self.plan.is_guaranteed(),
             permanent: self.permanent,

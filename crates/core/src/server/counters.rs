@@ -240,6 +240,7 @@ mod tests {
             marks: Marks::None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
             completions: false,
             guaranteed: number == 1,
             permanent: number != 1,

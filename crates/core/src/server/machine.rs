@@ -305,6 +305,7 @@ impl<B: Bugs> Server<B> {
 
     /// Part of an adapter's state, as it enumerates: counters of connections.
     pub fn handle_report(&mut self, now: Time, adapter: AdapterIndex, state: &AdapterState) {
+        self.now = now;
         self.report(adapter, state);
         self.run(now);
     }

@@ -6,9 +6,10 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, Refused, Settings,
+    Address, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, QueueThreshold, Refused,
+    Settings,
 };
-use crate::adapter::{AttachmentIndex, Marks, Notification, VcId, VcStats};
+use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
 use crate::line::LineSpec;
 use crate::queue::{AttachmentSizes, ConnectionSizes};
@@ -184,6 +185,9 @@ pub struct Open {
     /// PDUs that may wait to be read beyond those that the contract needs room for.
     #[serde(default)]
     pub receive_pdus: Option<u32>,
+    /// The fill of the receive queue at which it is told; none: at none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_threshold: Option<QueueThreshold>,
     /// Whether a PDU that has left interrupts: a sender that waits for room needs it.
     #[serde(default)]
     pub completions: bool,
@@ -383,6 +387,13 @@ pub enum Indication {
         /// The contract that would fit.
         contract: String,
     },
+    /// The adapter has thrown PDUs of this connection away. It is told once a second at most, one
+    /// reason at a time: the one that has grown most since it was told.
+    Losing {
+        reason: Discard,
+        /// PDUs thrown away for this reason since the adapter has the connection.
+        pdus: u64,
+    },
     /// The server is a new one; connections go on. It leaves unread whatever is said before
     /// [`Response::Heard`]; then a Request that waits for its Confirm is to be sent again.
     Restarted,
@@ -439,6 +450,8 @@ pub struct ConnectionInfo {
     pub marks: Marks,
     pub transmit_pdus: Option<u32>,
     pub receive_pdus: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_threshold: Option<QueueThreshold>,
     pub completions: bool,
     /// Whether its rate is guaranteed.
     pub guaranteed: bool,

@@ -27,6 +27,7 @@ mod interface;
 mod interfaces;
 mod keeping;
 pub mod lambda;
+mod losses;
 mod machine;
 mod message;
 mod next_step;
@@ -42,6 +43,7 @@ mod settings;
 mod share;
 mod state;
 mod take_up;
+mod threshold;
 
 pub use crate::keeper::{Idle, Link, UdpLink};
 pub use crate::wire::OamFlow as PingFlow;
@@ -82,3 +84,4 @@ pub use settings::{
 };
 pub use share::{Claim, divide};
 pub use state::{Done, Health, PortHealth, Record, TakenInterface, TakenUp, TakenVc};
+pub use threshold::{QueueThreshold, ThresholdError};

@@ -2,6 +2,7 @@
 
 use super::adapters::Home;
 use super::connection::{Connection, GivingBack, Stage, Step, User};
+use super::losses::Losses;
 use super::machine::{Pending, Server};
 use super::plan::Plan;
 use super::share::{Claim, divide};
@@ -350,13 +351,27 @@ impl<B: Bugs> Server<B> {
     }
 
     pub(super) fn report(&mut self, adapter: AdapterIndex, state: &AdapterState) {
+        let now = self.now;
+        let mut losing = Vec::new();
         let connections = self.connections.values_mut();
         for connection in connections.filter(|one| one.port.adapter == adapter) {
             let vc = connection.vc.map(|open| open.vc);
-            let info = state.vcs.iter().find(|info| Some(info.vc) == vc);
-            if let Some(info) = info {
-                connection.stats = info.stats;
+            let Some(info) = state.vcs.iter().find(|info| Some(info.vc) == vc) else {
+                continue;
+            };
+            connection.stats = info.stats;
+            let lost = &info.stats.pdus_discarded;
+            match connection.user {
+                None => connection.losses.pass(lost),
+                Some(user) => {
+                    let told = connection.losses.next(now, lost);
+                    losing.extend(told.map(|told| (user.client, told)));
+                }
             }
+        }
+        for (client, (reason, pdus)) in losing {
+            let indication = Indication::Losing { reason, pdus };
+            self.tell(client, indication, Enclosed::Nothing);
         }
     }
 
@@ -488,6 +503,7 @@ impl<B: Bugs> Server<B> {
         };
         connection.vc = None;
         connection.attachment = None;
+        connection.losses = Losses::default();
         connection.giving_back = GivingBack::Begun;
         connection.repeatable = false;
         let opens = connection.opener.is_some();

@@ -104,7 +104,27 @@ impl Circumstances<'_> {
         };
         plan.delay_ns = self.delay_ns(&plan);
         plan.demand = self.demand(&plan)?;
+        self.set_threshold(&mut plan)?;
         Ok(plan)
+    }
+
+    /// The fill at which the adapter tells of the receive queue.
+    fn set_threshold(&self, plan: &mut Plan) -> Result<(), Refused> {
+        let Some(threshold) = self.open.queue_threshold else {
+            return Ok(());
+        };
+        let unserved = |text: String| Refused::Unsupported(format!("queue-threshold: {text}"));
+        let largest = plan.terms.largest_pdus(&plan.sizes);
+        let Some(receive) = &mut plan.terms.receive else {
+            return Err(unserved("the connection receives nothing".to_owned()));
+        };
+        let (pdus, slots) = (threshold.pdus(largest), plan.sizes.receive_slots);
+        if pdus > slots {
+            let text = format!("{pdus} PDUs are more than the {slots} of the receive queue");
+            return Err(unserved(text));
+        }
+        receive.queue_threshold = pdus;
+        Ok(())
     }
 
     /// From a guaranteed PDU's last cell to its reader: the adapter's wake-up, if it rests, then
@@ -133,6 +153,7 @@ impl Circumstances<'_> {
         }
         let mut plan = Plan { sizes: has, ..plan };
         plan.demand = self.demand(&plan)?;
+        self.set_threshold(&mut plan)?;
         Ok(plan)
     }
 

@@ -76,6 +76,7 @@ fn open() -> Request {
         notification: None,
         transmit_pdus: None,
         receive_pdus: None,
+        queue_threshold: None,
         completions: true,
     })
 }

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use cellgate_core::Time;
+use cellgate_core::adapter::Discard;
 use cellgate_core::server::{ClientId, FromClient, FromServer, Indication, Peer};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, ioctl_fionread};
@@ -70,6 +71,7 @@ struct Outgoing {
 enum State {
     Share,
     Risk,
+    Loss(Discard),
 }
 
 impl State {
@@ -80,6 +82,7 @@ impl State {
         match indication {
             Indication::Share { .. } => Some(Self::Share),
             Indication::AtRisk { .. } => Some(Self::Risk),
+            Indication::Losing { reason, .. } => Some(Self::Loss(*reason)),
             _ => None,
         }
     }

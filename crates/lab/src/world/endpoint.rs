@@ -317,8 +317,5 @@ impl Handles {
 
 /// Whether an event says that there is something to read.
 pub(crate) fn tells_of_pdus(event: &Event) -> bool {
-    !matches!(
-        event.kind,
-        EventKind::TransmitCompleted | EventKind::ControlCompleted
-    )
+    !matches!(event.kind, EventKind::TransmitCompleted)
 }

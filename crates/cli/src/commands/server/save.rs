@@ -69,6 +69,7 @@ impl Running {
             marks: info.marks,
             transmit_pdus: info.transmit_pdus,
             receive_pdus: info.receive_pdus,
+            queue_threshold: info.queue_threshold,
             completions: info.completions,
         });
         Ok(Self {

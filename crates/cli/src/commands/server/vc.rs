@@ -26,7 +26,7 @@ enum Verb {
         address: String,
         /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
         /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
-        /// [marks mssar]
+        /// [marks mssar] [queue-threshold PDUS|PERCENT%]
         words: Vec<String>,
     },
     /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
@@ -62,6 +62,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             }
             if let Some(pdus) = usage(words.value("receive-pdus"))? {
                 builder = builder.receive_pdus(pdus);
+            }
+            if let Some(threshold) = usage(words.value("queue-threshold"))? {
+                builder = builder.queue_threshold(threshold);
             }
             if let Some(NotifyWord(notification)) = usage(words.value("notify"))? {
                 builder = builder.notification(notification);
@@ -178,6 +181,8 @@ fn in_full(info: &ConnectionInfo) -> String {
     };
     let notify = NotifyWord(info.notification.unwrap_or(Notification::LastCell));
     let pdus = |pdus: Option<u32>| pdus.map_or("by contract".to_owned(), |pdus| pdus.to_string());
+    let threshold = info.queue_threshold;
+    let threshold = threshold.map_or("none".to_owned(), |threshold| threshold.to_string());
     let completions = if info.completions { "tell" } else { "silent" };
     let mut rows = vec![
         [info.address.to_string(), info.contract.clone()],
@@ -188,6 +193,7 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["marks".to_owned(), MarksWord(info.marks).to_string()],
         ["transmit PDUs".to_owned(), pdus(info.transmit_pdus)],
         ["receive PDUs".to_owned(), pdus(info.receive_pdus)],
+        ["queue threshold".to_owned(), threshold],
         ["completions".to_owned(), completions.to_owned()],
         ["memory".to_owned(), format!("{} octets", info.memory)],
         [

@@ -319,6 +319,8 @@ examples! { Indication:
         }}"#;
     "can_grow", Self::CanGrow { .. },
         r#"1,"indication":{"can_grow":{"contract":"cbr:pcr=320000,max_sdu=9180"}}"#;
+    "losing", Self::Losing { .. },
+        r#"0,"indication":{"losing":{"reason":"non_conforming","pdus":988}}"#;
     "restarted", Self::Restarted, r#"0,"indication":"restarted""#;
     "connection", Self::Connection { .. },
         concat!(

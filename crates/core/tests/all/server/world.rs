@@ -783,6 +783,7 @@ pub(crate) fn open(vci: u16, contract: &str) -> Open {
         notification: None,
         transmit_pdus: None,
         receive_pdus: None,
+        queue_threshold: None,
         completions: false,
     }
 }

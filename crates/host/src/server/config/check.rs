@@ -386,6 +386,7 @@ impl Config {
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
             completions: false,
         };
         let mut possible = self.possible();

@@ -447,6 +447,7 @@ pub fn open(address: &str, contract: &str) -> Open {
         notification: None,
         transmit_pdus: Some(16),
         receive_pdus: Some(64),
+        queue_threshold: None,
         completions: false,
     }
 }

@@ -104,6 +104,7 @@ impl Application {
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
             completions: false,
         };
         match self.confirmed(now, client, Request::Open(open)) {

@@ -45,7 +45,7 @@ impl Told {
             EventKind::PduReceived => of.received += 1,
             EventKind::ReceiveQueueFull => of.full += 1,
             EventKind::ReceiveQueueOverThreshold => of.thresholds += 1,
-            EventKind::TransmitCompleted | EventKind::ControlCompleted => {}
+            EventKind::TransmitCompleted => {}
         }
         let (vc, full) = (event.vc, of.full);
         (full > 1).then(|| format!("{vc:?} is told {full} times that its queue is full"))

@@ -411,6 +411,7 @@ fn indication_name(indication: &Indication) -> &'static str {
         Indication::Share { .. } => "share",
         Indication::AtRisk { .. } => "at_risk",
         Indication::CanGrow { .. } => "can_grow",
+        Indication::Losing { .. } => "losing",
         Indication::Restarted => "restarted",
         Indication::Connection { change, .. } => match change {
             Change::Added => "connection_added",

@@ -86,6 +86,7 @@ impl Host {
             notification: Some(notification),
             transmit_pdus: None,
             receive_pdus: Some(4),
+            queue_threshold: None,
             completions: false,
         };
         let mut capability = None;

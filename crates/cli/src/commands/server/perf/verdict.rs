@@ -230,6 +230,7 @@ mod tests {
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
             completions: true,
             guaranteed: contract.starts_with("cbr"),
             permanent: false,

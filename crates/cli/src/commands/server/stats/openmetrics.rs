@@ -532,6 +532,7 @@ mod tests {
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
+            queue_threshold: None,
             completions: false,
             guaranteed: false,
             permanent: true,
