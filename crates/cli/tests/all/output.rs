@@ -81,6 +81,29 @@ fn what_is_thrown_away_is_told_and_strict_fails() {
     assert_eq!(ended.status.code(), Some(1));
 }
 
+/// A sender that best effort lets send more than its receiver's contract has.
+#[test]
+fn perf_tells_why_pdus_were_lost() {
+    let daemon = daemon();
+    let receives = "cbr,aal5:pcr=2100,max_sdu=8192";
+    let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", receives];
+    let server = daemon.begin(&serve, "serving on b.0.40");
+    let sends = "ubr,aal5:max_sdu=8192";
+    let mut words = vec!["perf", "-c", "a.0.40", "--contract", sends, "-t", "1"];
+    words.extend(["-b", "10M", "-l", "1000", "--json"]);
+    let ended = daemon.command(&words).output().unwrap();
+    let told: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let thrown = &told["atm"]["thrown_away"];
+    let lost = number(&thrown["discarded"]["non_conforming"]) + number(&thrown["dismissed"]);
+    assert!(lost > 0, "{told}");
+    // What asks for the report can be lost, too.
+    assert!(lost >= number(&told["atm"]["pdus_lost"]), "{told}");
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    let said = String::from_utf8(server.stdout()).unwrap();
+    assert!(said.contains("PDUs were thrown away: "), "{said}");
+}
+
 #[test]
 fn who_interrupts_sees_what_was_measured_until_then() {
     let daemon = daemon();

@@ -3,6 +3,7 @@
 pub(crate) mod files;
 mod frame;
 pub(crate) mod itf;
+mod lost;
 mod monitor;
 pub(crate) mod msna;
 pub(crate) mod perf;

@@ -13,6 +13,7 @@ use cellgate_report::whole::create;
 use serde_json::json;
 
 use super::frame::{Assembly, ENDS, PAUSE, Taken, is_end};
+use super::lost::Lost;
 use super::transfer::Endpoint;
 use super::{Misuse, interrupted};
 
@@ -131,47 +132,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         true => Exit::Failed,
         false => Exit::Ok,
     })
-}
-
-/// PDUs that came and were not received.
-struct Lost {
-    /// Thrown away by the adapter, by reason.
-    discarded: DiscardCounts,
-    /// Beyond credit and tolerance, by the library.
-    dismissed: u64,
-}
-
-impl Lost {
-    /// Closes the connection, which tells its last counters; of these `before` were there when it
-    /// was taken.
-    fn at_the_end_of(connection: Connection, before: &DiscardCounts) -> anyhow::Result<Self> {
-        let dismissed = connection.dismissed();
-        let after = connection.close(Duration::ZERO)?.pdus_discarded;
-        let mut discarded = DiscardCounts::default();
-        for (reason, pdus) in after.iter() {
-            discarded.add(reason, pdus.saturating_sub(before.of(reason)));
-        }
-        Ok(Self {
-            discarded,
-            dismissed,
-        })
-    }
-
-    fn pdus(&self) -> u64 {
-        self.discarded.total() + self.dismissed
-    }
-
-    fn words(&self) -> String {
-        let reasons = self.discarded.iter().map(|(why, pdus)| (why.name(), pdus));
-        let reasons = reasons.chain([("dismissed", self.dismissed)]);
-        let reasons = reasons.filter(|(_, pdus)| *pdus > 0);
-        let reasons: Vec<_> = reasons.map(|(why, pdus)| format!("{why} {pdus}")).collect();
-        format!(
-            "{} PDUs were thrown away: {}",
-            self.pdus(),
-            reasons.join(", ")
-        )
-    }
 }
 
 /// How long a wait is that looks for signals between.
@@ -309,20 +269,7 @@ fn await_ends(connection: &Connection) {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::adapter::Discard;
-
     use super::*;
-
-    #[test]
-    fn says_what_was_thrown_away() {
-        let mut lost = Lost {
-            discarded: DiscardCounts::default(),
-            dismissed: 2,
-        };
-        lost.discarded.add(Discard::NonConforming, 5);
-        let words = "7 PDUs were thrown away: non_conforming 5, dismissed 2";
-        assert_eq!((lost.pdus(), &*lost.words()), (7, words));
-    }
 
     #[test]
     fn reads_times() {

@@ -2,7 +2,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cellgate::{Address, Admin, Connection, Error};
+use cellgate::{Address, Connection, Error};
 use cellgate_host::sys::Signals;
 use cellgate_report::output::{Exit, print, print_json_line};
 
@@ -10,7 +10,7 @@ use super::pdu::{HEADER, Header, Kind, SHORT};
 use super::report::{self, Span, Test};
 use super::tally::Received;
 use super::verdict::{Promise, Seen, Standing, Verdict};
-use super::{Args, Ends, machine, now_ns};
+use super::{Args, Ends, machine, now_ns, seen_at};
 use crate::commands::server::transfer::Way;
 use crate::commands::server::{Misuse, interrupted};
 
@@ -18,9 +18,6 @@ use crate::commands::server::{Misuse, interrupted};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(50);
-/// How often the server is asked until it has looked at its adapter again, which it does once a
-/// second at least.
-const LOOKS_MAX: u32 = 30;
 /// From one look for signals to the next.
 const LOOK_NS: u64 = 50_000_000;
 /// How long what was sent may take to arrive, and the report to return.
@@ -66,7 +63,7 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
     let verdict = promise.map(|promise| Verdict {
         promise,
         missed: promise.missed(&sent, &received),
-        here: seen_since(&mut admin, interface, &before, now_ns()),
+        here: seen_at(&mut admin, interface, now_ns()).map(|seen| Standing::between(&before, seen)),
         there: received.adapter.clone(),
     });
     match args.server.json {
@@ -85,25 +82,6 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
         true => Exit::Failed,
         false => Exit::Ok,
     })
-}
-
-/// How the adapter of an interface has run since `before`, as its daemon saw it at `at` or later,
-/// if that is soon.
-fn seen_since(
-    admin: &mut Admin,
-    interface: Option<&str>,
-    before: &Seen,
-    at: u64,
-) -> Option<Standing> {
-    for _ in 0..LOOKS_MAX {
-        let after = admin.adapter_of(interface).ok()?;
-        if after.seen_ns.is_some_and(|seen| seen >= at) {
-            return Some(Standing::between(before, Seen::new(after)));
-        }
-        sleep(ASK);
-    }
-    let after = admin.adapter_of(interface).ok()?;
-    Some(Standing::between(before, Seen::new(after)))
 }
 
 /// Asks until the server is ready.

@@ -15,9 +15,10 @@ mod tally;
 mod verdict;
 
 use std::fs;
+use std::thread::sleep;
 use std::time::Duration;
 
-use cellgate::{Address, Connection};
+use cellgate::{Address, Admin, Connection};
 use cellgate_core::wire::VpiVci;
 use cellgate_host::clock::MonotonicClock;
 use cellgate_report::bitrate;
@@ -26,9 +27,10 @@ use cellgate_report::output::Exit;
 use super::recv::seconds;
 use super::transfer::{CONTRACT, Way, one_way, to_send};
 use super::{Misuse, Server};
+use verdict::Seen;
 
-/// What reports are returned under. They hold less than 800 octets.
-const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
+/// What reports are returned under. They hold less than 1,600 octets.
+const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=2048";
 
 /// Measure rate, loss, delay and jitter of a connection
 ///
@@ -36,7 +38,8 @@ const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
 /// VCI. One-way delay means something only where both ends read one clock: on one machine. Between
 /// two it is not shown; jitter is. With --json the report of each run is printed, and no lines.
 /// Ends with 1 where PDUs were lost, or where a guaranteed rate was missed (that of --bitrate, if
-/// it is less), and says then how the adapters of both ends have run.
+/// it is less), and says then how the adapters of both ends have run. What the receiver's end has
+/// thrown away is told by reason.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
 pub(crate) struct Args {
@@ -151,6 +154,24 @@ fn next_vci(address: &Address) -> Result<Address, String> {
         interface: address.interface.clone(),
         vc,
     })
+}
+
+/// From one look at what the daemon has seen to the next.
+const LOOK: Duration = Duration::from_millis(50);
+/// A daemon looks at its adapter once a second at least.
+const LOOKS_MAX: u32 = 30;
+
+/// How the adapter of an interface has run, as its daemon saw it at `at` or later, if that is
+/// soon. Connections' counters are as new then.
+fn seen_at(admin: &mut Admin, interface: Option<&str>, at: u64) -> Option<Seen> {
+    for _ in 0..LOOKS_MAX {
+        let after = admin.adapter_of(interface).ok()?;
+        if after.seen_ns.is_some_and(|seen| seen >= at) {
+            return Some(Seen::new(after));
+        }
+        sleep(LOOK);
+    }
+    admin.adapter_of(interface).ok().map(Seen::new)
 }
 
 fn now_ns() -> u64 {

@@ -123,6 +123,7 @@ pub(super) fn json(test: &Test, spans: &[Span], sent: &Span, received: &Received
             "pdus_received": received.pdus,
             "pdus_lost": received.pdus_lost,
             "pdus_reordered": received.pdus_reordered,
+            "thrown_away": received.thrown_away,
             "delay_ns": received.delay_ns,
             "jitter_ns": received.jitter_ns,
         },
@@ -186,12 +187,15 @@ pub(super) fn received(received: &Received) -> String {
         }
         None => "not known: the ends have no common clock".to_owned(),
     };
+    let lost = received.thrown_away.as_ref();
+    let lost = lost.filter(|lost| lost.pdus() > 0);
+    let lost = lost.map_or_else(String::new, |lost| format!("; {}", lost.words()));
     let jitter = received.jitter_ns;
     let jitter = [jitter.rfc3550, jitter.p50, jitter.p99, jitter.max].map(|ns| ns as f64 / 1e3);
     let [mean, p50, p99, max] = jitter;
     format!(
         "received  {} PDUs, {} octets in {:.3} s: {} x 10^6 SDU bit/s\n\
-         lost      {} PDUs; out of order {}\n\
+         lost      {} PDUs; out of order {}{lost}\n\
          delay     one way, {delay}; \
          jitter {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us\n",
         received.pdus,
@@ -207,6 +211,7 @@ pub(super) fn received(received: &Received) -> String {
 mod tests {
     use super::super::tally::{Delay, Jitter};
     use super::*;
+    use crate::commands::server::lost::Lost;
 
     fn sample() -> (Test, Span, Received) {
         let test = Test {
@@ -241,6 +246,10 @@ mod tests {
                 rfc3550: 1_500,
             },
             adapter: None,
+            thrown_away: Some(Lost {
+                dismissed: 100,
+                ..Lost::default()
+            }),
         };
         (test, sent, received)
     }
@@ -256,10 +265,12 @@ mod tests {
         assert_eq!(json["end"]["sum_received"]["bits_per_second"], 3_200_000.0);
         assert_eq!(json["atm"]["pdus_lost"], 100);
         assert_eq!(json["atm"]["delay_ns"]["p99"], 2);
+        assert_eq!(json["atm"]["thrown_away"]["dismissed"], 100);
         let jitter = json!({ "p50": 1_000, "p99": 2_000, "max": 3_500, "rfc3550": 1_500 });
         assert_eq!(json["atm"]["jitter_ns"], jitter);
         assert_eq!(json["end"]["sum_received"]["jitter_ms"], 0.0015);
         let text = summary(&sent, &received);
+        assert!(text.contains("out of order 1; 100 PDUs were thrown away: dismissed 100\n"));
         assert!(
             text.ends_with("; jitter 1.5, p50 1.0, p99 2.0, max 3.5 us\n"),
             "{text}"

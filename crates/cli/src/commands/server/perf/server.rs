@@ -7,7 +7,8 @@ use super::pdu::{HEADER, Header, Kind, number_of};
 use super::report::{self, Span};
 use super::tally::{Received, Tally};
 use super::verdict::{Seen, Standing};
-use super::{Args, machine, now_ns};
+use super::{Args, machine, now_ns, seen_at};
+use crate::commands::server::lost::Lost;
 use crate::commands::server::transfer::Way;
 
 /// How long an answer may take to get into the transmit buffer.
@@ -22,6 +23,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut server = Server {
         args,
         outgoing: &ends.outgoing,
+        incoming: &ends.incoming,
         run: None,
         last_ns: now_ns(),
     };
@@ -49,6 +51,8 @@ struct Run {
     number: u64,
     /// How this end had done before.
     before: Option<Seen>,
+    /// What was lost before.
+    lost_before: Option<Lost>,
     tally: Tally,
     began_ns: u64,
     /// What has come since the last line.
@@ -61,6 +65,7 @@ struct Run {
 struct Server<'a> {
     args: &'a Args,
     outgoing: &'a Connection,
+    incoming: &'a Connection,
     run: Option<Run>,
     /// When something came last.
     last_ns: u64,
@@ -94,9 +99,15 @@ impl Server<'_> {
                     .report
                     .take()
                     .unwrap_or_else(|| run.tally.report(header.sequence));
+                let lost_before = run.lost_before.take();
                 if let (Some(before), true) = (run.before.take(), first) {
-                    let after = self.seen();
+                    let after = self.seen(now);
                     report.adapter = after.map(|after| Standing::between(&before, after));
+                }
+                if let (Some(before), true) = (lost_before, first) {
+                    let lost = Lost::of(self.incoming).ok();
+                    let since = |lost: Lost| lost.since(&before.discarded, before.dismissed);
+                    report.thrown_away = lost.map(since);
                 }
                 let text = serde_json::to_vec(&report)?;
                 if let Some(run) = &mut self.run {
@@ -111,18 +122,18 @@ impl Server<'_> {
         }
     }
 
-    /// How this end has done so far, if the daemon tells.
-    fn seen(&self) -> Option<Seen> {
+    /// How this end has done until `at` or later, if the daemon tells.
+    fn seen(&self, at: u64) -> Option<Seen> {
         let address = self.outgoing.address();
         let mut admin = self.args.server.admin().ok()?;
-        let adapter = admin.adapter_of(address.interface.as_deref()).ok()?;
-        Some(Seen::new(adapter))
+        seen_at(&mut admin, address.interface.as_deref(), at)
     }
 
     fn begin(&mut self, number: u64, same_machine: bool, now: u64) -> anyhow::Result<()> {
         self.run = Some(Run {
             number,
-            before: self.seen(),
+            before: self.seen(0),
+            lost_before: Lost::of(self.incoming).ok(),
             tally: Tally::new(same_machine),
             began_ns: now,
             span: Span::at(0),

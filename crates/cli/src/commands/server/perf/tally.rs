@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::Standing;
+use crate::commands::server::lost::Lost;
 
 /// The longest delay that is told from longer ones: a minute.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
@@ -43,6 +44,9 @@ pub(super) struct Received {
     /// How its adapter has run meanwhile; none: its daemon did not tell.
     #[serde(default)]
     pub(super) adapter: Option<Standing>,
+    /// What its adapter and its library have thrown away; none: its daemon did not tell.
+    #[serde(default)]
+    pub(super) thrown_away: Option<Lost>,
 }
 
 /// Counts data PDUs of one run.
