@@ -10,16 +10,17 @@ use std::process::Command;
 use crate::error::CODES;
 use crate::held::HELD_MAX;
 use crate::stats::{DISCARDS, DISCARDS_MAX};
-use crate::wait::{RECEIVE, SEND, SENT};
+use crate::wait::{EVENT, RECEIVE, SEND, SENT};
 use crate::*;
-use client::{Discard, EndReason, Resource, StreamReader};
+use client::{Discard, EndReason, EventKind, Resource, StreamReader};
 
 const HEADER: &str = include_str!("../include/cellgate.h");
 
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("connection.rs"),
     include_str!("data.rs"),
     include_str!("error.rs"),
+    include_str!("event.rs"),
     include_str!("indication.rs"),
     include_str!("open.rs"),
     include_str!("shortage.rs"),
@@ -77,6 +78,7 @@ fn the_header_has_every_code() {
         ("CG_RECEIVE", RECEIVE),
         ("CG_SEND", SEND),
         ("CG_SENT", SENT),
+        ("CG_EVENT", EVENT),
         ("CG_HELD_MAX", HELD_MAX as i32),
         ("CG_STREAM_MAX", StreamReader::HELD_MAX as i32),
         ("CG_DISCARDS_MAX", DISCARDS_MAX as i32),
@@ -112,6 +114,19 @@ fn the_header_has_every_code() {
         (
             "CG_END_PAGES_TAKEN",
             indication::number(EndReason::PagesTaken),
+        ),
+        (
+            "CG_EVENT_TRANSMIT_COMPLETED",
+            event::kind(EventKind::TransmitCompleted),
+        ),
+        ("CG_EVENT_PDU_RECEIVED", event::kind(EventKind::PduReceived)),
+        (
+            "CG_EVENT_QUEUE_FULL",
+            event::kind(EventKind::ReceiveQueueFull),
+        ),
+        (
+            "CG_EVENT_QUEUE_OVER_THRESHOLD",
+            event::kind(EventKind::ReceiveQueueOverThreshold),
         ),
     ] {
         assert_eq!(self::value(name), value, "{name}");

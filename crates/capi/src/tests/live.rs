@@ -289,6 +289,36 @@ fn a_share_is_told_with_its_pace() {
 }
 
 #[test]
+fn losses_and_events_are_told() {
+    let daemon = Daemon::start();
+    let best = c"ubr,aal5:max_sdu=1000";
+    let mut how = how(&daemon, c"b.0.100");
+    how.0.contract = best.as_ptr();
+    (how.0.events, how.0.queue_threshold) = (8, 2);
+    how.0.notification = value("CG_NOTIFY_POLLED");
+    let b = open_with(&how.0).unwrap();
+    let a = daemon.open("a.0.100", best.to_str().unwrap());
+    for _ in 0..4_000 {
+        a.send(&[1; 1_000]).unwrap();
+    }
+    let mut event = cg_event_t::default();
+    for kind in ["QUEUE_OVER_THRESHOLD", "QUEUE_FULL"] {
+        // SAFETY: a handle, and a place of this test.
+        let code = unsafe { cg_event(b.0, &mut event, PATIENCE_MS) };
+        let kind = value(&format!("CG_EVENT_{kind}"));
+        assert_eq!((code, event.kind, event.interruptive), (0, kind, 1));
+        assert!(event.value >= 2 && event.time_ns > 0, "{event:?}");
+    }
+    // SAFETY: as above.
+    let code = unsafe { cg_event(b.0, &mut event, 0) };
+    assert_eq!(code, value("CG_WOULD_BLOCK"));
+    let (told, text) = hears(&b, "LOSING");
+    let full = ["CG_DISCARD_BUFFER_FULL", "CG_DISCARD_QUEUE_FULL"].map(value);
+    assert!(full.contains(&told.reason) && told.pdus > 0, "{told:?}");
+    assert!(text.ends_with("_full"), "{text}");
+}
+
+#[test]
 fn an_offer_is_taken_or_left() {
     const OFFER: &CStr = c"cbr,aal5:pcr=900000,max_sdu=2000";
     let daemon = Daemon::start();
