@@ -171,7 +171,7 @@ fn the_header_lays_structs_out_as_the_library_does() {
             cells_transmitted pdus_delivered pdus_lent pdus_tagged pdus_transmitted pdus_crossed
             client_faults cells_discarded pdus_discarded;
     };
-    let members = 4 * size_of::<usize>() + 2 * size_of::<u64>() + 8 * size_of::<u32>();
+    let members = 4 * size_of::<usize>() + 2 * size_of::<u64>() + size_of::<[u32; 8]>();
     assert_eq!(
         size_of::<cg_open_t>(),
         members,

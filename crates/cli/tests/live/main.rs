@@ -11,6 +11,7 @@ mod demo_udp;
 mod doctor;
 mod guarantee;
 mod kills;
+mod lending;
 mod line;
 mod machine;
 mod neighbours;

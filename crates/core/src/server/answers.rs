@@ -78,6 +78,8 @@ impl<B: Bugs> Server<B> {
             Pending::Connection(number) => self.connection_answered(adapter, number, answer),
             Pending::Home => self.home_answered(adapter, answer),
             Pending::Leftover => self.has_come_back(),
+            // Idle time passes, whoever had it.
+            Pending::Lending(_) => {}
             Pending::Orphan(attachment) => {
                 self.has_come_back();
                 let mut others = self.tickets.values();

@@ -6,6 +6,7 @@ use super::{
     Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
     Opened, Record, Refused, Request,
 };
+use crate::Time;
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
 use crate::contract::{CellRate, TrafficContract};
 use crate::queue::{AttachmentSizes, ConnectionSizes};
@@ -197,6 +198,8 @@ pub(super) struct Connection {
     pub(super) offered: Option<(u64, TrafficContract)>,
     pub(super) at_risk: bool,
     pub(super) stats: VcStats,
+    /// Its application has lent to it: no one else does until then.
+    pub(super) lent_by_hand_until: Time,
     /// What its application knows of its losses.
     pub(super) losses: Losses,
 }
@@ -239,6 +242,7 @@ impl Connection {
             offered: None,
             at_risk: false,
             stats: VcStats::default(),
+            lent_by_hand_until: Time::ZERO,
             losses: Losses::default(),
         }
     }

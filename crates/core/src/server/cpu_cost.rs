@@ -51,7 +51,7 @@ impl Cost {
     }
 
     /// Picoseconds of `cells` cells in `pdus` PDUs.
-    fn ps(&self, cells: u64, pdus: u64) -> u128 {
+    pub(super) fn ps(&self, cells: u64, pdus: u64) -> u128 {
         let cells = u128::from(self.cell_ps) * u128::from(cells);
         cells.saturating_add(u128::from(self.pdu_ps) * u128::from(pdus))
     }

@@ -73,6 +73,8 @@ pub(super) enum Pending {
     /// The link of an interface, or its end.
     Interface(String),
     Request(Asker),
+    /// A lease of idle time for a connection.
+    Lending(u32),
     /// A loopback cell of this user, who may have hung up.
     Loopback(Asker, u32),
 }

@@ -27,6 +27,7 @@ mod interface;
 mod interfaces;
 mod keeping;
 pub mod lambda;
+mod lending;
 mod losses;
 mod machine;
 mod message;
@@ -67,6 +68,7 @@ pub use interface::{
     DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Loss,
 };
 pub use keeping::{Disk, Former, Keeping};
+pub use lending::Idleness;
 pub use machine::Server;
 pub use message::{
     AdapterInfo, Caller, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient,

@@ -368,7 +368,7 @@ impl Plan {
         receive.map_or(0, |receive| receive.cdvt_ns.saturating_add(self.gap_max_ns))
     }
 
-    fn pdu_cells(&self, sdu: u16) -> u32 {
+    pub(super) fn pdu_cells(&self, sdu: u16) -> u32 {
         match self.terms.aal {
             Aal::Aal0 => 1,
             Aal::Aal5 => aal5_cells(sdu.into()),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::awaiting::Lacking;
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::interfaces::Found;
+use super::lending::LEASE_MAX_NS;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
@@ -17,8 +18,6 @@ use crate::contract::TrafficContract;
 use crate::keeper::Ask;
 use crate::wire::VpiVci;
 
-/// The longest lease in nanoseconds.
-const LEASE_MAX_NS: u64 = 10_000_000;
 /// The longest wait for a loopback cell in nanoseconds.
 const PING_MAX_NS: u64 = 10_000_000_000;
 /// Loopback cells of one user on their way at once: a quarter of those that an adapter lets one
@@ -657,7 +656,9 @@ impl<B: Bugs> Server<B> {
             let reason = "a lease has 10,000,000 ns at most";
             return Err(Refused::BadMessage(reason.to_owned()));
         }
+        let now = self.now;
         let (connection, vc) = self.open_vc(number)?;
+        connection.lent_by_hand_until = now.plus_ns(LEASE_MAX_NS);
         let adapter = connection.port.adapter;
         let ask = Ask::Lease {
             vc,

@@ -28,6 +28,7 @@ use rustix::process::{geteuid, getpid};
 use super::adapters::Adapters;
 use super::applications::{Applications, Heard as Word};
 use super::config::Laws;
+use super::idle::IdleWatch;
 use super::limits::Gate;
 use super::listener::Listener;
 use super::operator::Operator;
@@ -77,6 +78,7 @@ pub(super) struct Daemon {
     description: turns::DescriptionText,
     operator: Operator,
     workers: Workers,
+    idle: IdleWatch,
     losses: losses::Losses,
     /// Who waits for a connection's end, and what is said then.
     parting: Vec<devices::Parting>,
@@ -109,6 +111,8 @@ pub(super) struct Daemon {
 struct Ready {
     listener: bool,
     workers: bool,
+    /// A CPU was idle.
+    idle: bool,
     /// Somebody has taken pages away.
     pages: bool,
     /// Sockets with something to say, and whose.
@@ -123,7 +127,7 @@ impl Daemon {
         places: Places,
         laws: Laws,
         (adapters, listener, signals): (Adapters, Listener, Signals),
-        (workers, notes): (Workers, Vec<String>),
+        (workers, idle, notes): (Workers, IdleWatch, Vec<String>),
         first: &[News],
     ) -> Result<Self, ServeError> {
         let now = MonotonicClock.now();
@@ -141,6 +145,7 @@ impl Daemon {
             turns: Turns::default(),
             description: turns::DescriptionText::new(),
             workers,
+            idle,
             losses: losses::Losses::default(),
             parting: Vec::new(),
             lives: adapters
@@ -207,11 +212,17 @@ impl Daemon {
                 }
                 self.settle();
             }
+            if ready.idle {
+                self.lend();
+            }
             self.hear_in_turns(&ready.heard);
             if ready.listener {
                 self.accept();
             }
             self.do_what_is_due();
+            if !ready.heard.is_empty() || self.looked == self.now {
+                self.idle.watch(self.server.has_borrowers());
+            }
             self.hear_all_of_adapters();
             self.confirm_parted();
             self.tell_shares();
@@ -222,6 +233,14 @@ impl Daemon {
         }
         self.finish();
         Ok(())
+    }
+
+    /// Lends what nobody else wants.
+    fn lend(&mut self) {
+        if let Some(idle) = self.idle.found() {
+            self.server.handle_idle(self.now, idle);
+            self.settle();
+        }
     }
 
     fn say(&mut self, text: &str) {
@@ -243,6 +262,8 @@ impl Daemon {
             },
         ));
         fds.push(PollFd::new(self.workers.bell(), PollFlags::IN));
+        let idle = self.idle.bell();
+        fds.push(PollFd::new(&idle, PollFlags::IN));
         let pages = self
             .adapters
             .indices()
@@ -261,7 +282,8 @@ impl Daemon {
         }
         let listener = fds[clients.len() + 1].revents();
         let workers = fds[clients.len() + 2].revents();
-        let first = clients.len() + 3;
+        let idle = !fds[clients.len() + 3].revents().is_empty();
+        let first = clients.len() + 4;
         let bells = &fds[first..first + pages.len()];
         let pages = bells.iter().any(|bell| !bell.revents().is_empty());
         let over = PollFlags::HUP | PollFlags::ERR;
@@ -274,6 +296,7 @@ impl Daemon {
         Ok(Ready {
             listener: accepts && !listener.is_empty(),
             workers: !workers.is_empty(),
+            idle,
             pages,
             heard: found(PollFlags::IN).collect(),
             writable,

@@ -20,6 +20,7 @@ mod daemon;
 mod descriptors;
 mod files;
 mod foresight;
+mod idle;
 mod limits;
 mod link;
 mod listener;

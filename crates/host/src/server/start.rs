@@ -18,6 +18,7 @@ use super::config::Laws;
 use super::daemon::Daemon;
 use super::daemon::adapter_socket;
 use super::descriptors::Descriptors;
+use super::idle::IdleWatch;
 use super::listener::{Listener, state_dir_default};
 use super::pages::PageWatch;
 use super::privileges::{drop_to, group, user};
@@ -107,6 +108,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     (options.say)(&descriptors.to_string());
     let devices = descriptors.devices();
     let (workers, interrupts) = Workers::start(places.cpus.clone(), adapters.cpus(), devices)?;
+    let idle = IdleWatch::new(places.cpus.clone()).map_err(ServeError::of("idle CPUs"))?;
     let mut notes = Vec::new();
     for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
         voice.say(&format!("{thread}: {scheduling}"));
@@ -119,7 +121,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
         places,
         laws,
         parts,
-        (workers, notes),
+        (workers, idle, notes),
         &first,
     )?;
     daemon.begin(first);

@@ -213,6 +213,17 @@ pub fn take_duty(duty: Duty, cpus: &Cpus, adapters: &AdapterCpus) -> ThreadSched
     got
 }
 
+/// Has the calling thread run only where no other wants a CPU (SCHED_IDLE), off the adapters' CPUs
+/// where there are others.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn take_idle(cpus: &Cpus, adapters: &AdapterCpus) -> std::io::Result<()> {
+    let own = cpus.beside(adapters);
+    own.as_ref().unwrap_or(cpus).use_only();
+    set_policy(libc::SCHED_IDLE, 0)
+}
+
 /// Gives the calling thread `ppm` millionths of a CPU that the kernel keeps for it and holds it to
 /// (SCHED_DEADLINE); where it does not, what [`Duty::RealTime`] has.
 ///

@@ -24,7 +24,7 @@ pub use activation::activated_socket;
 pub use cellgate_core::keeper::{Scheduling, WakeUp};
 pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{
-    AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share,
+    AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_idle, take_share,
 };
 pub(crate) use file_lock::{LockedFile, is_locked};
 pub(crate) use file_map::FileMap;

@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// Put a line feed behind each SDU that ends without
     #[arg(long, conflicts_with = "verify")]
     line: bool,
+    /// With `excess=when-idle`: take N PDUs beyond the contract in each 5 ms, idle or not
+    #[arg(long, value_name = "N")]
+    lend: Option<u32>,
     /// Fail if a PDU was thrown away
     #[arg(long)]
     strict: bool,
@@ -90,12 +93,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         connection.address(),
         connection.contract()
     );
+    let lender = args.lend.map(|pdus| Lender {
+        pdus,
+        due: Instant::now(),
+    });
     let mut sink = Sink {
         out: io::BufWriter::new(out),
         name,
         sdus: 0,
         octets: 0,
         signals,
+        lender,
     };
     let mut verdict = Ok(());
     if args.verify {
@@ -146,6 +154,28 @@ struct Sink {
     sdus: u64,
     octets: u64,
     signals: Signals,
+    lender: Option<Lender>,
+}
+
+/// Host time that the user lends by hand.
+struct Lender {
+    pdus: u32,
+    due: Instant,
+}
+
+impl Lender {
+    /// The longest lease.
+    const LEASE: Duration = Duration::from_millis(10);
+    /// From one to the next: the next comes before it is over.
+    const PAUSE: Duration = Duration::from_millis(5);
+
+    fn lend(&mut self, connection: &Connection) -> anyhow::Result<()> {
+        if Instant::now() >= self.due {
+            self.due = Instant::now() + Self::PAUSE;
+            connection.lease(self.pdus, Self::LEASE).context("--lend")?;
+        }
+        Ok(())
+    }
 }
 
 impl Sink {
@@ -184,6 +214,9 @@ fn next<'c>(
     timeout: Option<Duration>,
     sink: &mut Sink,
 ) -> anyhow::Result<Option<Pdu<'c>>> {
+    if let Some(lender) = &mut sink.lender {
+        lender.lend(connection)?;
+    }
     match connection.try_next_pdu() {
         Err(Error::WouldBlock(_)) => {}
         Ok(_) if sink.sdus.is_multiple_of(LOOK_SDUS) && sink.is_interrupted() => return Ok(None),
@@ -194,11 +227,16 @@ fn next<'c>(
     }
     let begun = Instant::now();
     loop {
+        let mut look = LOOK;
+        if let Some(lender) = &mut sink.lender {
+            lender.lend(connection)?;
+            look = Lender::PAUSE;
+        }
         let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
         if left == Some(Duration::ZERO) || sink.is_interrupted() {
             return Ok(None);
         }
-        match connection.next_pdu_timeout(left.unwrap_or(LOOK).min(LOOK)) {
+        match connection.next_pdu_timeout(left.unwrap_or(look).min(look)) {
             Err(Error::TimedOut) => {}
             done => return Ok(Some(done?)),
         }

@@ -217,6 +217,8 @@ fn in_full(info: &ConnectionInfo) -> String {
             "PDUs delivered".to_owned(),
             stats.pdus_delivered.to_string(),
         ],
+        ["of these, lent".to_owned(), stats.pdus_lent.to_string()],
+        ["of these, tagged".to_owned(), stats.pdus_tagged.to_string()],
     ];
     if let Some(delay_ns) = info.delay_ns {
         let us = delay_ns.div_ceil(1_000);

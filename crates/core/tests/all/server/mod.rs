@@ -7,6 +7,7 @@ mod connections;
 mod cpu_cost;
 mod describe;
 mod interfaces;
+mod lending;
 mod pages;
 mod quota;
 mod reopening;
