@@ -286,6 +286,27 @@ fn every_invariant_names_a_test_or_lint_that_exists() {
 }
 
 #[test]
+fn what_a_paper_says_is_shown_by_a_test_that_exists() {
+    let mut known = String::new();
+    for path in rust_files("crates") {
+        known.push_str(&read(&path));
+    }
+    let text = fs::read_to_string(root().join("docs/papers/policing.md")).expect("a document");
+    let complaints = unshown_statements(&text, &known);
+    assert!(complaints.is_empty(), "{complaints:#?}");
+
+    let row = |standing, shown| {
+        format!("| a | b | c | d |\n|---|---|---|---|\n| 1 | x | {standing} | {shown} |")
+    };
+    let known = "fn shows_x() {}";
+    assert_complains(unshown_statements(&row("live", "`shows_x`"), known), 0);
+    assert_complains(unshown_statements(&row("open: no model", ""), known), 0);
+    assert_complains(unshown_statements(&row("live", ""), known), 1);
+    assert_complains(unshown_statements(&row("open", "`shows_y`"), known), 1);
+    assert_complains(unshown_statements(&row("somehow", "`shows_x`"), known), 1);
+}
+
+#[test]
 fn links_between_documents_lead_somewhere() {
     let mut documents = files_below(&root().join("docs"), "md");
     for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG"] {

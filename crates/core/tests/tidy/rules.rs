@@ -239,6 +239,30 @@ pub(crate) fn unheld_invariants(text: &str, known: &str) -> Vec<String> {
     }
 }
 
+/// Rows of a paper's table whose standing is none, whose tests do not exist, or that have none
+/// without being open.
+pub(crate) fn unshown_statements(text: &str, known: &str) -> Vec<String> {
+    let known: BTreeSet<_> = words(known).collect();
+    let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let is_shown = |row: &&str| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let [_, _, _, standing, shown, _] = cells[..] else {
+            return false;
+        };
+        let is_open = standing.starts_with("open");
+        let words = ["live", "model", "otherwise", "open"];
+        let mut names = shown.split('`').skip(1).step_by(2).peekable();
+        words.iter().any(|word| standing.starts_with(word))
+            && (is_open || names.peek().is_some())
+            && names.all(|name| known.contains(name))
+    };
+    let complaints = rows.clone().filter(|row| !is_shown(row));
+    match rows.count() {
+        0 => vec!["no table of statements".to_string()],
+        _ => complaints.map(str::to_string).collect(),
+    }
+}
+
 /// Links to files that do not exist.
 pub(crate) fn dead_links(folder: &Path, text: &str) -> Vec<String> {
     text.split("](")
