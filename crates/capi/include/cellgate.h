@@ -43,7 +43,8 @@ enum {
     CG_NO_STREAM = -21,       /* no stream is open */
     CG_NO_SHORTAGE = -22,     /* the last error was no shortage that admission found */
     CG_NOT_A_CELL = -23,      /* an SDU of AAL0 is a cell of 52 octets */
-    CG_PDUS_HELD = -24        /* PDUs are held: release them first */
+    CG_PDUS_HELD = -24,       /* PDUs are held: release them first */
+    CG_NOT_FIXED = -25       /* the contract commits to another size */
 };
 
 /* PDUs that a connection can hold at once, itself and its stream. */

@@ -36,10 +36,11 @@ pub(crate) enum Code {
     NoShortage = -22,
     NotACell = -23,
     PdusHeld = -24,
+    NotFixed = -25,
 }
 
 /// Name in the header, code, and what it means.
-pub(crate) const CODES: [(&str, Code, &CStr); 24] = [
+pub(crate) const CODES: [(&str, Code, &CStr); 25] = [
     (
         "CG_NO_SERVER",
         Code::NoServer,
@@ -132,6 +133,11 @@ pub(crate) const CODES: [(&str, Code, &CStr); 24] = [
         Code::PdusHeld,
         c"PDUs are held: release them first",
     ),
+    (
+        "CG_NOT_FIXED",
+        Code::NotFixed,
+        c"the contract commits to another size",
+    ),
 ];
 
 impl From<Error> for Code {
@@ -148,6 +154,7 @@ impl From<Error> for Code {
             Error::Closed => Self::Closed,
             Error::TooLong { .. } => Self::TooLong,
             Error::NotACell { .. } => Self::NotACell,
+            Error::NotFixed { .. } => Self::NotFixed,
             Error::Empty => Self::Empty,
             Error::DoesNotSend | Error::DoesNotReceive => Self::WrongDirection,
             Error::SpaceBorrowed => Self::SpaceBorrowed,

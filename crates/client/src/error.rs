@@ -63,6 +63,14 @@ pub enum Error {
     /// An SDU of 0 octets cannot be sent: in AAL5 it is the sign of an aborted PDU.
     #[error("an SDU of 0 octets cannot be sent")]
     Empty,
+    /// The contract commits to one size (`fixed`).
+    #[error("an SDU of {len} octets, the contract commits to {size}")]
+    NotFixed {
+        /// Octets.
+        len: usize,
+        /// Octets.
+        size: u16,
+    },
     /// The contract has no transmit direction.
     #[error("the connection does not send")]
     DoesNotSend,
@@ -142,9 +150,11 @@ impl From<Error> for io::Error {
             Error::WouldBlock(_) => io::ErrorKind::WouldBlock,
             Error::TimedOut | Error::Silent { .. } => io::ErrorKind::TimedOut,
             Error::Ended(_) | Error::Closed => io::ErrorKind::ConnectionAborted,
-            Error::TooLong { .. } | Error::NotACell { .. } | Error::Empty | Error::Address(_) => {
-                io::ErrorKind::InvalidInput
-            }
+            Error::TooLong { .. }
+            | Error::NotACell { .. }
+            | Error::NotFixed { .. }
+            | Error::Empty
+            | Error::Address(_) => io::ErrorKind::InvalidInput,
             Error::DoesNotSend | Error::DoesNotReceive => io::ErrorKind::Unsupported,
             Error::Kernel(cause) => cause.kind(),
             _ => io::ErrorKind::Other,

@@ -60,8 +60,9 @@ impl Space<'_> {
     /// Hands the SDU to the adapter.
     ///
     /// # Errors
-    /// Nothing is left of it ([`Error::Empty`]), or of AAL0 no cell ([`Error::NotACell`]); the
-    /// connection got new memory meanwhile ([`Error::SpaceLost`]).
+    /// Nothing is left of it ([`Error::Empty`]), or of AAL0 no cell ([`Error::NotACell`]), or not
+    /// the size that the contract commits to ([`Error::NotFixed`]); the connection got new memory
+    /// meanwhile ([`Error::SpaceLost`]).
     pub fn submit(self) -> Result<(), Error> {
         self.submit_with(SduOptions::default())
     }
@@ -103,8 +104,8 @@ impl Space<'_> {
         }
         let control = connection.control.borrow();
         let (open, len) = (control.open(), space.len());
-        if !open.is_whole(len) {
-            return Err(Error::NotACell { len });
+        if let Some(why) = open.is_odd(len) {
+            return Err(refused(why, len));
         }
         let is_replaced = connection.next_transmit.borrow().is_some();
         if is_replaced || !transmit.submit(space, options) {
@@ -284,5 +285,6 @@ fn refused(why: Unsendable, len: usize) -> Error {
         Unsendable::Empty => Error::Empty,
         Unsendable::TooLong { max } => Error::TooLong { len, max },
         Unsendable::NotACell => Error::NotACell { len },
+        Unsendable::NotFixed { size } => Error::NotFixed { len, size },
     }
 }

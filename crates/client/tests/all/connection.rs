@@ -759,3 +759,31 @@ fn the_space_of_a_dropped_pdu_is_used_again() {
         assert_eq!(*pdu, sdu(i, 40));
     }
 }
+
+/// What has no room whole is refused at its first cell, and no other size leaves.
+#[test]
+fn a_committed_size_is_kept_to_and_what_has_no_room_is_refused_at_once() {
+    let daemon = Daemon::start();
+    let (a, b) = daemon.pair("ubr,aal5:max_sdu=1000,fixed");
+    for len in [1, 999] {
+        let error = a.send(&vec![1; len]).unwrap_err();
+        assert!(
+            matches!(error, Error::NotFixed { len: l, size: 1_000 } if l == len),
+            "{error}"
+        );
+    }
+    let mut space = a.reserve(1_000).unwrap();
+    space.truncate(10);
+    let shorter = space.submit().unwrap_err();
+    assert!(matches!(shorter, Error::NotFixed { len: 10, .. }));
+    for _ in 0..4_000 {
+        a.send(&[1; 1_000]).unwrap();
+    }
+    daemon.delivers(&a);
+    let stats = b.close(PATIENCE).unwrap();
+    let lost = stats.pdus_discarded.total();
+    assert!(lost > 0, "{stats:?}");
+    // Without the committed size cells are held until the buffer ends.
+    assert_eq!(stats.cells_discarded.total(), lost * 21, "{stats:?}");
+    assert_eq!(stats.pdus_delivered + lost, 4_000);
+}

@@ -83,6 +83,9 @@ pub enum Unserved {
     /// A burst makes the cells of others late.
     #[error("burst={0}: at most {max} cells", max = TrafficDescriptor::BURST_MAX)]
     LongBurst(u32),
+    /// Nobody can commit to a size without one.
+    #[error("fixed commits to a size: max_sdu= says which")]
+    FixedWithoutSize,
     /// Other AALs mark the cells of their PDUs themselves.
     #[error("marks belong to aal0: on aal5 and aal34 notification is of their PDUs")]
     MarksOutsideAal0,
@@ -127,7 +130,7 @@ impl Terms {
             assumptions,
             aal: match contract.aal {
                 Some(contract::Aal::Aal0) => Aal::Aal0,
-                Some(contract::Aal::Aal34) => Aal::Aal34(assumptions.interleaving),
+                Some(contract::Aal::Aal34) => Aal::Aal34(interleaving(contract, assumptions)),
                 Some(contract::Aal::Aal5) | None => Aal::Aal5,
             },
         };
@@ -212,11 +215,28 @@ fn buffer(octets: u64) -> Result<(u32, u32), Unserved> {
     Ok((slots.min(QUEUE_SLOTS_MAX), len))
 }
 
+/// PDUs of AAL3/4 in progress: as the contract says, else as is usual.
+fn interleaving(contract: &TrafficContract, assumptions: &Assumptions) -> Interleaving {
+    let usual = assumptions.interleaving;
+    let mids = contract.mids.map(|mids| mids.get() as u16);
+    Interleaving {
+        mids: mids.unwrap_or(usual.mids),
+        reassembly_timeout_ns: contract
+            .reassembly_ns
+            .unwrap_or(usual.reassembly_timeout_ns),
+    }
+}
+
 /// What concerns the whole contract.
 fn check(contract: &TrafficContract, marks: Marks) -> Result<(), Unserved> {
     let aal0 = contract.aal == Some(contract::Aal::Aal0);
     let best_effort = contract.category == ServiceCategory::Ubr;
     let excess = contract.excess;
+    let ways = [contract.transmit, contract.receive];
+    let unsized_ones = |way: &TrafficDescriptor| way.fixed && way.max_sdu.is_none();
+    if ways.iter().flatten().any(unsized_ones) && !aal0 {
+        return Err(Unserved::FixedWithoutSize);
+    }
     if contract.category == ServiceCategory::Abr {
         return Err(Unserved::Abr);
     }
@@ -256,7 +276,7 @@ impl Context<'_> {
                 .cdvt_ns(descriptor)
                 .saturating_add(self.burst_ns(descriptor)?),
             max_sdu: self.max_sdu(descriptor)?,
-            fixed_sdu: false,
+            fixed_sdu: descriptor.fixed,
             excess: Excess::Discard,
             notification: self.assumptions.notification,
             marks: self.assumptions.marks,

@@ -28,6 +28,8 @@ pub enum Unsendable {
     TooLong { max: u16 },
     /// Over AAL0 an SDU is a cell without HEC.
     NotACell,
+    /// The contract commits to SDUs of `size` octets.
+    NotFixed { size: u16 },
 }
 
 /// A connection as the server told of it last. `M` names its memory.
@@ -145,16 +147,22 @@ impl<M> OpenConnection<M> {
             Ok(fits) if fits <= max => fits,
             _ => return Err(Unsendable::TooLong { max }),
         };
-        match self.is_whole(len) {
-            true => Ok(fits.into()),
-            false => Err(Unsendable::NotACell),
+        match self.is_odd(len) {
+            None => Ok(fits.into()),
+            Some(why) => Err(why),
         }
     }
 
-    /// Whether an SDU can have so many octets: over AAL0 just those of a cell.
+    /// Why an SDU that is not too long cannot have so many octets: over AAL0 it has those of a
+    /// cell, where the contract commits to a size it has that.
     #[inline]
-    pub fn is_whole(&self, len: usize) -> bool {
-        self.contract.aal != Some(Aal::Aal0) || len == CELL_LEN_NO_HEC
+    pub fn is_odd(&self, len: usize) -> Option<Unsendable> {
+        if self.contract.aal == Some(Aal::Aal0) {
+            return (len != CELL_LEN_NO_HEC).then_some(Unsendable::NotACell);
+        }
+        let size = self.opened.transmit_max_sdu?;
+        let is_fixed = self.contract.transmit.is_some_and(|way| way.fixed);
+        (is_fixed && len != usize::from(size)).then_some(Unsendable::NotFixed { size })
     }
 
     /// Takes the credit for an SDU of `len` octets that there is room for, or says when to ask

@@ -68,4 +68,10 @@ pub enum ContractErrorKind {
     /// A parameter of the whole contract in the list of one direction.
     #[error("this belongs to the whole contract: it goes before tx: and rx:")]
     NotInDirection,
+    /// `mids=` or `reassembly=` of another AAL.
+    #[error("this belongs to aal34: no other AAL puts several PDUs together at once")]
+    NotAal34,
+    /// Not a number of MIDs from 1 to 64.
+    #[error("expected a number of PDUs that are received at once, 1 to 64")]
+    MidsRange,
 }

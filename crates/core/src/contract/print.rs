@@ -47,6 +47,12 @@ impl TrafficContract {
         if self.excess != Excess::Discard {
             out.item(format_args!("excess={}", self.excess.word()))?;
         }
+        if let Some(mids) = self.mids {
+            out.item(format_args!("mids={mids}"))?;
+        }
+        if let Some(ns) = self.reassembly_ns {
+            out.item(format_args!("reassembly={}", Nanoseconds(ns)))?;
+        }
         Ok(())
     }
 }
@@ -91,7 +97,7 @@ impl Separated<'_, '_> {
 }
 
 /// In canonical order; none where nothing is said.
-type Parameters = [Option<Parameter>; 9];
+type Parameters = [Option<Parameter>; 10];
 
 fn parameters(descriptor: TrafficDescriptor) -> Parameters {
     let peak = |name, peak: Option<Peak>| {
@@ -114,6 +120,10 @@ fn parameters(descriptor: TrafficDescriptor) -> Parameters {
         peak("pcr", descriptor.pcr),
         number("min_pcr", descriptor.min_pcr.map(|rate| rate.cell_s())),
         number("max_sdu", descriptor.max_sdu.map(|octets| octets.get())),
+        descriptor.fixed.then_some(Parameter {
+            name: "fixed",
+            value: Value::None,
+        }),
         number("scr", descriptor.scr.map(|rate| rate.cell_s())),
         number("mbs", descriptor.mbs.map(|cells| cells.get())),
         time("cdvt", descriptor.cdvt_ns),
@@ -130,6 +140,8 @@ struct Parameter {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
+    /// The name says all.
+    None,
     Number(u32),
     Max,
     /// Nanoseconds.
@@ -138,17 +150,27 @@ enum Value {
 
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}=", self.name)?;
+        let name = self.name;
         match self.value {
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Max => f.write_str("max"),
-            Value::Time(ns) => match ns {
-                0 => f.write_str("0s"),
-                _ if ns % 1_000_000_000 == 0 => write!(f, "{}s", ns / 1_000_000_000),
-                _ if ns % 1_000_000 == 0 => write!(f, "{}ms", ns / 1_000_000),
-                _ if ns % 1_000 == 0 => write!(f, "{}us", ns / 1_000),
-                _ => write!(f, "{ns}ns"),
-            },
+            Value::None => f.write_str(name),
+            Value::Number(number) => write!(f, "{name}={number}"),
+            Value::Max => write!(f, "{name}=max"),
+            Value::Time(ns) => write!(f, "{name}={}", Nanoseconds(ns)),
+        }
+    }
+}
+
+/// A time in the largest unit in which it is a whole number.
+struct Nanoseconds(u64);
+
+impl fmt::Display for Nanoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("0s"),
+            ns if ns % 1_000_000_000 == 0 => write!(f, "{}s", ns / 1_000_000_000),
+            ns if ns % 1_000_000 == 0 => write!(f, "{}ms", ns / 1_000_000),
+            ns if ns % 1_000 == 0 => write!(f, "{}us", ns / 1_000),
+            ns => write!(f, "{ns}ns"),
         }
     }
 }

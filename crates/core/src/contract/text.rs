@@ -38,9 +38,9 @@ impl TrafficContract {
     ///
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
     /// - In every list: `scr=` (a rate, rounded down), `mbs=` and `burst=` (cells), `cdvt=` and
-    ///   `dvt=` (times, as `250us`).
+    ///   `dvt=` (times, as `250us`), `fixed`.
     /// - In the common list: `jitter=low|default|high`, `police=frame|cell|buffer`,
-    ///   `excess=discard|tag|when-idle`.
+    ///   `excess=discard|tag|when-idle`; `mids=` and `reassembly=` (a time) of AAL3/4.
     pub fn parse(text: &str, strictness: Strictness) -> Result<Self, ContractError> {
         let mut parser = Parser {
             scan: Scanner::new(text),
@@ -89,10 +89,12 @@ const LIBATM: Expected = Expected {
 const OURS: Expected = Expected {
     categories: "cbr, vbr, rt-vbr, nrt-vbr, ubr or abr",
     categories_and_aals: "cbr, vbr, rt-vbr, nrt-vbr, ubr, abr; aal0, aal34, aal5",
-    in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, cdvt=, dvt=, \
-                jitter=, police=, excess=, tx: or rx:",
-    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, cdvt=, dvt= or rx:",
-    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, cdvt= or dvt=",
+    in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, \
+                cdvt=, dvt=, jitter=, police=, excess=, mids=, reassembly=, tx: or rx:",
+    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, \
+                  dvt= or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt= or \
+                 dvt=",
 };
 
 impl Expected {
@@ -114,13 +116,29 @@ enum List {
 }
 
 /// The parameters of libatm, in the order of [`Parser::parameter`], then ours.
-const PARAMETERS: [&str; 13] = [
-    "max_pcr=", "pcr=", "min_pcr=", "max_sdu=", "sdu=", "scr=", "mbs=", "cdvt=", "dvt=", "burst=",
-    "jitter=", "police=", "excess=",
+const PARAMETERS: [&str; 16] = [
+    "max_pcr=",
+    "pcr=",
+    "min_pcr=",
+    "max_sdu=",
+    "sdu=",
+    "scr=",
+    "mbs=",
+    "cdvt=",
+    "dvt=",
+    "burst=",
+    "fixed",
+    "jitter=",
+    "police=",
+    "excess=",
+    "mids=",
+    "reassembly=",
 ];
 const PARAMETERS_OF_LIBATM: usize = 5;
+/// The rest belong to AAL3/4.
+const PARAMETERS_OF_ANY_AAL: usize = 14;
 /// The rest belong to the whole contract.
-const PARAMETERS_OF_A_DIRECTION: usize = 10;
+const PARAMETERS_OF_A_DIRECTION: usize = 11;
 
 impl Parser<'_> {
     fn contract(&mut self) -> Result<TrafficContract, ContractError> {
@@ -245,6 +263,10 @@ impl Parser<'_> {
                 if list != List::Common {
                     return self.scan.error_at(start, Kind::NotInDirection);
                 }
+                let of_aal34 = parameter >= PARAMETERS_OF_ANY_AAL;
+                if of_aal34 && lists.contract.aal != Some(Aal::Aal34) {
+                    return self.scan.error_at(start, Kind::NotAal34);
+                }
                 self.contract_parameter(lists.contract, parameter)?;
             } else {
                 let set = self.parameter(parameter)?;
@@ -268,18 +290,28 @@ impl Parser<'_> {
         const POLICE: [Police; 3] = [Police::Frame, Police::Cell, Police::Buffer];
         const EXCESS: [Excess; 3] = [Excess::Discard, Excess::Tag, Excess::WhenIdle];
         match parameter {
-            10 => {
+            11 => {
                 let word = self.choice(JITTER.map(Jitter::word), "low, default, high")?;
                 contract.jitter = JITTER[word];
             }
-            11 => {
+            12 => {
                 let word = self.choice(POLICE.map(Police::word), "frame, cell, buffer")?;
                 contract.police = Some(POLICE[word]);
             }
-            _ => {
+            13 => {
                 let word = self.choice(EXCESS.map(Excess::word), "discard, tag, when-idle")?;
                 contract.excess = EXCESS[word];
             }
+            14 => {
+                let start = self.scan.at();
+                let mids = self.scan.cells().ok();
+                let mids = mids.filter(|mids| mids.get() <= TrafficContract::MIDS_MAX);
+                match mids {
+                    Some(_) => contract.mids = mids,
+                    None => return self.scan.error_at(start, Kind::MidsRange),
+                }
+            }
+            _ => contract.reassembly_ns = Some(self.scan.time_ns()?),
         }
         Ok(())
     }
@@ -307,7 +339,8 @@ impl Parser<'_> {
             6 => Set::Mbs(self.scan.cells()?),
             7 => Set::Cdvt(self.scan.time_ns()?),
             8 => Set::Dvt(self.scan.time_ns()?),
-            _ => Set::Burst(self.scan.cells()?),
+            9 => Set::Burst(self.scan.cells()?),
+            _ => Set::Fixed,
         })
     }
 
@@ -346,6 +379,7 @@ enum Set {
     Cdvt(u64),
     Dvt(u64),
     Burst(NonZeroU32),
+    Fixed,
 }
 
 /// Where parameters go.
@@ -378,6 +412,7 @@ impl Set {
             Self::Cdvt(ns) => descriptor.cdvt_ns = Some(ns),
             Self::Dvt(ns) => descriptor.dvt_ns = Some(ns),
             Self::Burst(cells) => descriptor.burst = Some(cells),
+            Self::Fixed => descriptor.fixed = true,
         }
     }
 }

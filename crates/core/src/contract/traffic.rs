@@ -96,6 +96,10 @@ pub struct TrafficDescriptor {
     pub min_pcr: Option<CellRate>,
     /// Octets of the largest SDU (`max_sdu=` or `sdu=`).
     pub max_sdu: Option<NonZeroU32>,
+    /// Every SDU has `max_sdu` octets (`fixed`): what has no room is refused at its first cell
+    /// (paper 000, section 5.3).
+    #[serde(default)]
+    pub fixed: bool,
     /// The sustainable cell rate (`scr=`).
     pub scr: Option<CellRate>,
     /// The maximum burst size in cells, at `pcr` (`mbs=`).
@@ -250,9 +254,18 @@ pub struct TrafficContract {
     pub police: Option<Police>,
     /// What becomes of more than was promised.
     pub excess: Excess,
+    /// PDUs of AAL3/4 that are received at once, each with a MID of its own (`mids=`).
+    #[serde(default)]
+    pub mids: Option<NonZeroU32>,
+    /// How long a PDU of AAL3/4 may take from its first cell to its last (`reassembly=`).
+    #[serde(default)]
+    pub reassembly_ns: Option<u64>,
 }
 
 impl TrafficContract {
+    /// The most PDUs of AAL3/4 that are received at once.
+    pub const MIDS_MAX: u32 = 64;
+
     /// A contract of this category that says nothing else.
     pub const fn new(category: ServiceCategory) -> Self {
         const SILENT: TrafficDescriptor = TrafficDescriptor {
@@ -260,6 +273,7 @@ impl TrafficContract {
             pcr: None,
             min_pcr: None,
             max_sdu: None,
+            fixed: false,
             scr: None,
             mbs: None,
             cdvt_ns: None,
@@ -274,6 +288,8 @@ impl TrafficContract {
             jitter: Jitter::Default,
             police: None,
             excess: Excess::Discard,
+            mids: None,
+            reassembly_ns: None,
         }
     }
 

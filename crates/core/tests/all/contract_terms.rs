@@ -516,3 +516,23 @@ fn no_conforming_sender_fills_the_receive_buffer() {
     }
     assert!(well_used > 100, "memory is wasted: {well_used}");
 }
+
+#[test]
+fn a_committed_size_and_mids_are_the_adapters() {
+    let terms = terms_with(
+        "cbr,aal34:mids=5,reassembly=2s,pcr=1000,max_sdu=100,fixed",
+        &ASSUMED,
+    )
+    .unwrap();
+    assert!(terms.receive.unwrap().fixed_sdu);
+    let interleaving = terms.aal.interleaving().unwrap();
+    assert_eq!(
+        (interleaving.mids, interleaving.reassembly_timeout_ns),
+        (5, 2_000_000_000)
+    );
+    let usual = terms_with("cbr,aal34:pcr=1000,max_sdu=100", &ASSUMED).unwrap();
+    assert!(!usual.receive.unwrap().fixed_sdu);
+    assert_eq!(usual.aal.interleaving(), Some(INTERLEAVING));
+    let unsized_one = terms_with("cbr:pcr=1000,fixed", &ASSUMED).unwrap_err();
+    assert_eq!(unsized_one, Unserved::FixedWithoutSize);
+}

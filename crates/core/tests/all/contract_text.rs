@@ -486,6 +486,7 @@ fn random_descriptor(random: &mut Pcg64Mcg) -> TrafficDescriptor {
         pcr: peak(random),
         min_pcr: CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0),
         max_sdu: NonZeroU32::new(magnitude(random)),
+        fixed: below(random, 2) == 0,
         scr: CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0),
         mbs: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
         cdvt_ns: time(random),
@@ -513,9 +514,14 @@ fn random_contract(random: &mut Pcg64Mcg) -> TrafficContract {
             ..transmit
         };
     }
+    let of_aal34 = aal == Some(Aal::Aal34);
+    let mids = NonZeroU32::new(below(random, TrafficContract::MIDS_MAX + 1));
+    let reassembly_ns = Some(random.next_u64()).filter(|ns| of_aal34 && ns % 2 == 0);
     TrafficContract {
         category,
         aal,
+        mids: mids.filter(|_| of_aal34),
+        reassembly_ns,
         transmit: Some(transmit).filter(|_| directions != 0 && directions != 2),
         receive: Some(receive).filter(|_| directions > 1),
         jitter,
@@ -633,4 +639,29 @@ fn no_text_makes_the_parser_panic() {
             }
         }
     }
+}
+
+#[test]
+fn a_size_is_committed_to_and_aal34_says_how_many_pdus_at_once() {
+    let contract = extended("cbr,aal34:mids=64,reassembly=1500ms,sdu=100,fixed,tx:none");
+    assert_eq!(contract.mids.map(|mids| mids.get()), Some(64));
+    assert_eq!(contract.reassembly_ns, Some(1_500_000_000));
+    assert!(contract.receive.unwrap().fixed && contract.transmit.is_none());
+    let canonical = "cbr,aal34:mids=64,reassembly=1500ms,tx:none,rx:max_sdu=100,fixed";
+    assert_eq!(contract.to_string(), canonical);
+    assert_eq!(extended(canonical), contract);
+    let both = extended("ubr:fixed,sdu=9,rx:pcr=5");
+    assert_eq!(both.to_string(), "ubr:max_sdu=9,fixed,rx:pcr=5");
+
+    let refused = |text: &str| {
+        let error = TrafficContract::parse(text, Strictness::Extended).unwrap_err();
+        (error.at, error.kind)
+    };
+    assert_eq!(refused("cbr,aal5:mids=2"), (9, Kind::NotAal34));
+    assert_eq!(refused("cbr:reassembly=1s"), (4, Kind::NotAal34));
+    assert_eq!(refused("cbr,aal34:mids=65"), (15, Kind::MidsRange));
+    assert_eq!(refused("cbr,aal34:mids=0"), (15, Kind::MidsRange));
+    assert_eq!(refused("cbr,aal34:tx:mids=2").1, Kind::NotInDirection);
+    let strict = TrafficContract::parse("cbr:fixed", Strictness::Strict);
+    assert!(strict.is_err());
 }
