@@ -669,7 +669,11 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
     let transmit = request.transmit.is_none_or(|transmit| {
         let best_effort = transmit.weight > 0 && transmit.rate.is_none();
         let guaranteed = transmit.rate.is_some() && transmit.peak.is_none();
-        max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed)
+        // Bursts are at a peak rate, which is no less than what is sustained.
+        let bursts = transmit.sustained.is_none_or(|sustained| {
+            transmit.burst <= 1 && transmit.rate.is_some_and(|peak| sustained.rate <= peak)
+        });
+        max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed) && bursts
     });
     let some = request.receive.is_some() || request.transmit.is_some();
     let interleaving = request.aal.interleaving();
@@ -776,7 +780,7 @@ fn new_sender<R: Region>(request: &OpenRequest, region: &R) -> Sender {
 
 /// What the transmit direction reserves of its line.
 fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
-    let rate = request.transmit.and_then(|transmit| transmit.rate);
+    let rate = request.transmit.and_then(|transmit| transmit.guaranteed());
     rate.map_or(0, |rate| rate.cell_s().into())
 }
 
@@ -790,6 +794,7 @@ fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
             rate,
             cdvt_ns,
             burst: transmit.burst,
+            sustained: transmit.sustained,
         },
         None => Class::BestEffort {
             weight: transmit.weight,

@@ -405,6 +405,7 @@ impl Storm {
                 rate: self.rate(),
                 cdvt_ns: self.below(1 << magnitude),
                 burst: 1,
+                sustained: None,
             }
         } else {
             let magnitude = self.below(33);

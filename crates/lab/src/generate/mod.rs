@@ -289,6 +289,7 @@ fn transmit(draw: &mut Draw, max_sdu: u16) -> Transmit {
         weight,
         max_sdu,
         burst: 1,
+        sustained: None,
         interrupt_on_completion: draw.percent(50),
     }
 }
