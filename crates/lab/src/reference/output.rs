@@ -52,8 +52,9 @@ struct Sender {
     payloads: Vec<[u8; 48]>,
     /// Of the rate, and of the sustained rate.
     policers: Vec<Policer>,
-    /// It was changed: its shaper knows what it has sent before, and its policers do not.
-    is_changed: bool,
+    /// Its shaper has charged what its policers do not know: what was sent before a change, or an SDU
+    /// that was refused.
+    is_behind: bool,
     /// Steps in a row after which a cell could have left, and the line had nothing.
     held_up: u32,
     /// Descriptors whose last cell has left, or that are forged and were reached; and those told.
@@ -118,7 +119,7 @@ impl Output {
             sent: 0,
             payloads: Vec::new(),
             policers: policers(&request),
-            is_changed: false,
+            is_behind: false,
             held_up: 0,
             done: 0,
             told: 0,
@@ -155,7 +156,7 @@ impl Output {
             return;
         };
         sender.policers = policers(&request);
-        (sender.is_changed, sender.held_up) = (true, 0);
+        (sender.is_behind, sender.held_up) = (true, 0);
         sender.request = request;
         if new != old {
             // Another region: what was not begun in the old one is not sent.
@@ -218,7 +219,7 @@ impl Output {
             let before_ns = now_ns.saturating_sub(TICK_NS);
             let could = sender.sent > 0
                 && !sender.lawless
-                && !sender.is_changed
+                && !sender.is_behind
                 && free_ns <= now_ns
                 && space(port.0.into()) > 0
                 && sender.policers.iter().all(|one| one.conforms(before_ns));
@@ -294,6 +295,7 @@ impl Output {
                 sender.queue.pop_front();
                 sender.done += 1;
                 sender.faults += 1;
+                sender.is_behind = true;
             }
         }
     }
@@ -347,6 +349,7 @@ impl Sender {
                 self.queue.pop_front();
                 self.done += 1;
                 self.faults += 1;
+                self.is_behind = true;
             }
         }
         let Some(submission) = self.queue.front() else {
