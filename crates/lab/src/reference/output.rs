@@ -108,7 +108,10 @@ pub(crate) fn policers(request: &OpenRequest) -> Vec<Policer> {
         let tolerance_ns = i128::from(of.burst_tolerance_ns) + cdvt_ns;
         Policer::new(of.rate.cell_s(), tolerance_ns, 0)
     });
-    peak.into_iter().chain(sustained).collect()
+    let mut both: Vec<Policer> = peak.into_iter().chain(sustained).collect();
+    // Of what was before time 0 nothing is made good.
+    both.iter_mut().for_each(|one| one.arrive(transmit.cdvt_ns));
+    both
 }
 
 impl Output {
