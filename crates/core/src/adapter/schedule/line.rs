@@ -350,9 +350,13 @@ impl Line {
         if !self.robin.is_empty() {
             return Some(slot);
         }
+        let bursts = match self.vbr_vcs {
+            0 => None,
+            _ => self.bursts.next_deadline(entries),
+        };
         let next = [
             self.wheel.next_deadline(entries),
-            self.bursts.next_deadline(entries),
+            bursts,
             self.robin.held_until(entries),
         ];
         Some(next.into_iter().flatten().min()?.max(slot))
