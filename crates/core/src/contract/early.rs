@@ -76,3 +76,49 @@ impl Early {
         self.catch_up(old.map_or(next, |old| old.peak.min(next)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Shaper;
+    use super::*;
+
+    fn rate(cell_s: u32) -> CellRate {
+        CellRate::new(cell_s).unwrap()
+    }
+
+    /// A VC that has been idle since 0, and when each of its next cells leaves.
+    fn leaves(cells: u64, tolerance_ns: u64) -> Vec<u64> {
+        let (mut shaper, mut early) = (
+            Shaper::new(rate(1_000), 0),
+            Early::new(rate(4_000), tolerance_ns),
+        );
+        let mut now = Time::from_ns(7_000_000_000);
+        let each = (0..cells).map(|_| {
+            now = now.max(early.next().min(shaper.next()));
+            shaper.emit(now, 1);
+            early.emit(now, 1, shaper.next());
+            (now.ns() - 7_000_000_000) / 1_000
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn mbs_cells_leave_at_the_peak_rate() {
+        // MBS 5: 4 (1 - 1/4) ms.
+        let expected = [0, 250, 500, 750, 1_000, 2_000, 3_000];
+        assert_eq!(leaves(7, 3_000_000), expected);
+        assert_eq!(leaves(3, 0), [0, 1_000, 2_000]);
+    }
+
+    #[test]
+    fn what_was_sent_ahead_is_owed_at_the_new_rate() {
+        let mut shaper = Shaper::new(rate(1), 0);
+        let now = Time::from_ns(5_000_000_000);
+        shaper.emit(now, 60);
+        for (cell_s, owed_ns) in [(1_000, 61_000_000), (1, 60_000_000_000)] {
+            let mut next = shaper;
+            next.carry_over(now, rate(cell_s), 0);
+            assert_eq!(next.next(), now.plus_ns(owed_ns), "{cell_s}");
+        }
+    }
+}
