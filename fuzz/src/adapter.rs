@@ -611,6 +611,7 @@ fn transmit(take: &mut Take<'_>, max_sdu: u16) -> Transmit {
         peak,
         max_sdu,
         burst: 1,
+        sustained: None,
         interrupt_on_completion: op & 1 != 0,
     }
 }

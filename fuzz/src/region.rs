@@ -103,6 +103,7 @@ fn request(vci: u16, client: u16) -> OpenRequest {
             peak: None,
             max_sdu: 40,
             burst: 1,
+            sustained: None,
             interrupt_on_completion: true,
         }),
     }

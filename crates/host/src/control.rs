@@ -65,6 +65,7 @@ mod tests {
                 peak: rate,
                 max_sdu: u16::MAX,
                 burst: 1,
+                sustained: None,
                 interrupt_on_completion: false,
             }),
         };

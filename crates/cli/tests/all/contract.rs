@@ -140,6 +140,27 @@ delay to the reader, ns                    -  1750000
 }
 
 #[test]
+fn who_sends_bursts_has_credits_of_the_peak_rate() {
+    for (text, interval_ns) in [
+        (
+            "vbr,aal5:pcr=3000,scr=1000,mbs=21,sdu=40,rx:none",
+            3_333_334,
+        ),
+        // A burst of one cell is none.
+        (
+            "vbr,aal5:pcr=3000,scr=1000,mbs=1,sdu=40,rx:none",
+            10_000_000,
+        ),
+        ("cbr,aal5:pcr=3000,sdu=40,rx:none", 3_333_334),
+    ] {
+        let output = contract(&[text, "--json"]);
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let credit = &printed["transmit"]["credits"][1];
+        assert_eq!(credit["interval_ns"], interval_ns, "{text}: {credit}");
+    }
+}
+
+#[test]
 fn json_names_its_units() {
     let output = contract(&["vbr,aal5:pcr=3000,scr=1000,mbs=21,sdu=40,tx:none", "--json"]);
     assert_eq!(output.status.code(), Some(0));

@@ -57,6 +57,40 @@ fn sdus_cross_contracts_change_and_refusals_offer_what_fits() {
 }
 
 #[test]
+fn a_key_frame_leaves_at_the_peak_rate_and_its_reader_polices_nothing_away() {
+    const SDU: usize = 4_096;
+    // 946 of the 1,000 cells that a burst may have: 47 ms at PCR, 1,183 ms at SCR. What an adapter
+    // stands still for is lost, beyond CDVT.
+    const FRAME: usize = 11;
+    let terms = "pcr=20000,scr=800,mbs=1000,max_sdu=4096";
+    let daemon = Daemon::start();
+    let a = daemon.open("a.0.100", &format!("vbr,aal5:tx:{terms},rx:none"));
+    let b = daemon.open("b.0.100", &format!("vbr,aal5:tx:none,rx:{terms}"));
+    // Between the adapter's stamps of the first PDU's arrival and the last's.
+    let frame_ms = |number: u8| {
+        (0..FRAME).for_each(|_| a.send(&[number; SDU]).unwrap());
+        let mut buffer = [0; SDU];
+        let times: Vec<u64> = (0..FRAME)
+            .map(|_| {
+                let received = b.recv_timeout(&mut buffer, PATIENCE).unwrap();
+                assert_eq!(buffer, [number; SDU]);
+                received.time.ns()
+            })
+            .collect();
+        (times[FRAME - 1] - times[0]) / 1_000_000
+    };
+    let first = frame_ms(0);
+    std::thread::sleep(Duration::from_millis(1_300));
+    // The burst is regained; and it is not without the pause.
+    let (second, third) = (frame_ms(1), frame_ms(2));
+    let all = [first, second, third];
+    assert!(first.max(second) < 600 && third > 800, "{all:?} ms");
+    let stats = b.close(PATIENCE).unwrap();
+    assert_eq!(stats.pdus_delivered, 3 * FRAME as u64, "{stats:?}");
+    assert_eq!(stats.cells_discarded.total(), 0, "{stats:?}");
+}
+
+#[test]
 fn a_change_that_is_confirmed_too_late_is_in_force_all_the_same() {
     // However the confirm is heard: who arms is told to try again.
     is_in_force_late(|b| {

@@ -149,6 +149,15 @@ pub struct Sustained {
     pub clp: ClpScope,
 }
 
+/// The second bucket of a VBR contract that transmits (TM 4.0), beside its peak rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SustainedRate {
+    /// Sustainable cell rate: what is guaranteed. At most the peak.
+    pub rate: CellRate,
+    /// (MBS - 1) (1 / SCR - 1 / PCR).
+    pub burst_tolerance_ns: u64,
+}
+
 /// The receive direction of a VC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receive {
@@ -180,6 +189,10 @@ pub struct Receive {
 pub struct Transmit {
     /// A guaranteed rate, shaped cell by cell; none: best effort, a share of the rest.
     pub rate: Option<CellRate>,
+    /// VBR: `rate` is the peak, and this is guaranteed. Its bursts leave at the peak rate, in slots
+    /// for which no guaranteed cell is due.
+    #[serde(default)]
+    pub sustained: Option<SustainedRate>,
     /// How far the shaper may catch up after a stall.
     pub cdvt_ns: u64,
     /// Guaranteed: cells back to back, a burst every so many cell times.
@@ -195,6 +208,13 @@ pub struct Transmit {
     pub max_sdu: u16,
     /// Whether a completed PDU interrupts its client.
     pub interrupt_on_completion: bool,
+}
+
+impl Transmit {
+    /// The rate that its line reserves.
+    pub fn guaranteed(&self) -> Option<CellRate> {
+        self.sustained.map(|sustained| sustained.rate).or(self.rate)
+    }
 }
 
 const fn one() -> u16 {

@@ -9,10 +9,11 @@ use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
     Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
     Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive,
-    Refusal, Region, Transmit, VcId, VcIndex, VcInfo, Work,
+    Refusal, Region, SustainedRate, Transmit, VcId, VcIndex, VcInfo, Work,
 };
 use crate::Time;
 use crate::aal::{Memory, aal0};
+use crate::contract::CellRate;
 use crate::wire::{CellFormat, PAYLOAD_LEN};
 
 /// A modification that waits for the end of the PDUs in progress.
@@ -669,7 +670,11 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
     let transmit = request.transmit.is_none_or(|transmit| {
         let best_effort = transmit.weight > 0 && transmit.rate.is_none();
         let guaranteed = transmit.rate.is_some() && transmit.peak.is_none();
-        max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed)
+        // Bursts are at a peak rate, which is no less than what is sustained.
+        let bursts = transmit.sustained.is_none_or(|sustained| {
+            transmit.burst <= 1 && transmit.rate.is_some_and(|peak| sustained.rate <= peak)
+        });
+        max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed) && bursts
     });
     let some = request.receive.is_some() || request.transmit.is_some();
     let interleaving = request.aal.interleaving();
@@ -776,8 +781,32 @@ fn new_sender<R: Region>(request: &OpenRequest, region: &R) -> Sender {
 
 /// What the transmit direction reserves of its line.
 fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
-    let rate = request.transmit.and_then(|transmit| transmit.rate);
+    let rate = request.transmit.and_then(|transmit| transmit.guaranteed());
     rate.map_or(0, |rate| rate.cell_s().into())
+}
+
+/// The rate and the sustained rate of a guaranteed VC.
+fn buckets<B: Board>(
+    transmit: &Transmit,
+    peak: CellRate,
+    board: &B,
+) -> (CellRate, Option<SustainedRate>) {
+    match transmit.sustained {
+        Some(_) if board.planted(Planted::SustainedNotShaped) => (peak, None),
+        Some(sustained) if board.planted(Planted::BurstNotRegained) => (sustained.rate, None),
+        Some(sustained) if board.planted(Planted::BurstUnbounded) => {
+            let endless = SustainedRate {
+                burst_tolerance_ns: u64::MAX,
+                ..sustained
+            };
+            (peak, Some(endless))
+        }
+        sustained if board.planted(Planted::BurstPeakForgotten) => match sustained {
+            Some(_) => (CellRate::new(u32::MAX).unwrap_or(peak), sustained),
+            None => (peak, None),
+        },
+        sustained => (peak, sustained),
+    }
 }
 
 fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
@@ -786,11 +815,15 @@ fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
         .peak
         .filter(|_| !board.planted(Planted::PeakForgotten));
     match transmit.rate {
-        Some(rate) => Class::Guaranteed {
-            rate,
-            cdvt_ns,
-            burst: transmit.burst,
-        },
+        Some(peak) => {
+            let (rate, sustained) = buckets(transmit, peak, board);
+            Class::Guaranteed {
+                rate,
+                cdvt_ns,
+                burst: transmit.burst,
+                sustained,
+            }
+        }
         None => Class::BestEffort {
             weight: transmit.weight,
             peak: peak.map(|rate| PeakRate { rate, cdvt_ns }),

@@ -4,7 +4,7 @@ use super::aal::Interleaving;
 use super::vc::{Bounds, PDU_ALIGN};
 use super::{
     Aal, AttachmentIndex, ClpScope, Excess, Marks, Notification, OpenRequest, PortIndex, Receive,
-    Sustained, Transmit,
+    Sustained, SustainedRate, Transmit,
 };
 use crate::aal::aal0;
 use crate::contract::{
@@ -106,8 +106,8 @@ pub enum Unserved {
 /// A contract as the adapter serves it.
 ///
 /// Rates are those of the contract; the burst tolerance is rounded up. VBR that receives is policed
-/// by both rates: VBR.1, or VBR.3 with `excess=tag`. VBR that transmits is shaped at its sustained
-/// rate: its bursts are smoothed, not sent.
+/// by both rates: VBR.1, or VBR.3 with `excess=tag`. VBR that transmits is shaped by both, whatever
+/// the loss priority of its cells: up to `mbs` of them leave at the peak rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// How cells make up PDUs.
@@ -320,12 +320,18 @@ impl Context<'_> {
     /// How it transmits, and the octets of a buffer that does not make its writer wait.
     fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, u64), Unserved> {
         let best_effort = self.contract.category == ServiceCategory::Ubr;
-        self.sustained(descriptor)?;
+        let sustained = self.sustained(descriptor)?.map(|sustained| SustainedRate {
+            rate: sustained.rate,
+            burst_tolerance_ns: sustained.burst_tolerance_ns,
+        });
+        // Where no cell may come before its time, one bucket says all.
+        let sustained = sustained.filter(|sustained| sustained.burst_tolerance_ns > 0);
         self.burst_ns(descriptor)?;
         let max_sdu = self.max_sdu(descriptor)?;
-        let rate = descriptor.sustained(self.assumptions.line);
+        let line = self.assumptions.line;
         let transmit = Transmit {
-            rate: (!best_effort).then_some(rate),
+            rate: (!best_effort).then_some(descriptor.pace(line)),
+            sustained,
             cdvt_ns: Terms::made_good_ns(self.cdvt_ns(descriptor)),
             burst: descriptor.burst_cells() as u16,
             weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
@@ -337,8 +343,9 @@ impl Context<'_> {
             wake_up_ns: self.assumptions.wake_up_ns,
             ..Lateness::default()
         };
+        // There is room for a burst as a whole.
         let stream = PduStream {
-            dvt_ns: 0,
+            dvt_ns: descriptor.burst_tolerance_ns(line),
             ..self.stream(descriptor, max_sdu)
         };
         // What a credit carries over is less than one more.

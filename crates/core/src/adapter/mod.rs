@@ -46,7 +46,7 @@ pub use board::{Attachment, Board, PortIndex, Region, Work};
 pub use command::{
     AdapterState, AdapterStats, AttachmentIndex, ClpScope, Command, Completion, Config, Excess,
     Notification, OpenRequest, Outcome, PortConfig, PortStats, Receive, Refusal, Room, Sustained,
-    Transmit, VcId, VcIndex, VcInfo, VcStats,
+    SustainedRate, Transmit, VcId, VcIndex, VcInfo, VcStats,
 };
 pub use contract::{Assumptions, Terms, Unserved};
 pub use discard::{CellOutcome, Discard, DiscardCounts};

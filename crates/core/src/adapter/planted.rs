@@ -141,6 +141,14 @@ planted! {
         OamCrcNotChecked,
         /// Best effort has no peak rate.
         PeakForgotten,
+        /// VBR sends at its peak rate: the sustained bucket is ignored.
+        SustainedNotShaped,
+        /// VBR sends at its sustained rate: a burst is never regained.
+        BurstNotRegained,
+        /// A burst is regained without a bound.
+        BurstUnbounded,
+        /// Bursts leave at the rate of the line.
+        BurstPeakForgotten,
         /// OAM cells are not policed.
         OamUnpoliced,
         /// Loopback cells that are answers are answered.

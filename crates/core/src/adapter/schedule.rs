@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use self::line::Line;
 use self::list::Links;
-use super::{Planted, PortIndex, VcIndex};
+use super::{Planted, PortIndex, SustainedRate, VcIndex};
 use crate::Time;
-use crate::contract::{Bursts, CellRate, Shaper};
+use crate::contract::{Bursts, CellRate, Early, Shaper};
 
 /// How a VC transmits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Class {
         cdvt_ns: u64,
         /// Cells back to back, a burst every so many cell times; 0 counts as 1.
         burst: u16,
+        /// VBR: this rate is guaranteed, and `rate` is the peak, at which bursts leave.
+        sustained: Option<SustainedRate>,
     },
     /// A share of the rest of the line.
     BestEffort {
@@ -58,7 +60,7 @@ pub struct Grant {
 ///
 /// ```text
 ///  activate --> guaranteed: Wheel, by theoretical time --.
-///                                                        +--> grant --> sent --> deactivate
+///          and --> bursts: Wheel, by what PCR and BT let --+--> grant --> sent --> deactivate
 ///  activate --> best effort: Robin, by weight -----------'     one line slot a cell
 ///                          Held, until its peak allows
 /// ```
@@ -66,8 +68,13 @@ pub struct Grant {
 /// A line has slots of 1 / line rate, exact. A slot in which nobody had anything to send is lost; a
 /// slot missed because nobody called is made good, as long as the burst that the line is built for
 /// allows. A guaranteed cell leaves when its theoretical time ([`Shaper`]) has come and is
-/// served in
-/// the order of these times, to a resolution of 1,024 ns; every other slot goes to best effort.
+/// served in the order of these times, to a resolution of 1,024 ns. A slot for which none is due
+/// goes to the bursts of VBR: cells that PCR and burst tolerance let leave before their sustained
+/// rate has them due ([`Early`]), in the order of the times from which they may. Every other slot
+/// goes to best effort.
+///
+/// So a burst makes a guaranteed cell later by the cell that is on the line, as best effort does,
+/// and each cell of it leaves when SCR has it due at the latest.
 ///
 /// Work: every call is O(1) with the exceptions written at [`Self::grant`]. Nothing is allocated
 /// after [`Self::new`]. Time must not run backwards; if it does, cells wait for it.
@@ -75,6 +82,7 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     lines: Vec<Line>,
+    /// The VCs, and behind them as many for their bursts, in the same order.
     entries: Vec<Entry>,
 }
 
@@ -94,8 +102,13 @@ enum Pace {
     Closed,
     Guaranteed {
         rate: CellRate,
+        /// Of the sustained rate, if it is VBR.
         shaper: Bursts,
+        /// There is an [`Early`](Pace::Early) of it.
+        is_vbr: bool,
     },
+    /// Of the VBR VC so many entries before this one.
+    Early(Early),
     BestEffort {
         weight: u32,
         deficit: u64,
@@ -124,10 +137,15 @@ impl Class {
                 rate,
                 cdvt_ns,
                 burst,
-            } => Pace::Guaranteed {
-                rate,
-                shaper: Bursts::new(shaper(rate, cdvt_ns), burst),
-            },
+                sustained,
+            } => {
+                let rate = sustained.map_or(rate, |sustained| sustained.rate);
+                Pace::Guaranteed {
+                    rate,
+                    shaper: Bursts::new(shaper(rate, cdvt_ns), burst),
+                    is_vbr: sustained.is_some(),
+                }
+            }
             Self::BestEffort { weight, peak } => Pace::BestEffort {
                 weight: weight.max(1),
                 deficit: 0,
@@ -135,6 +153,36 @@ impl Class {
             },
         }
     }
+}
+
+impl Class {
+    /// The bursts of a VC of this class whose shaper has the next cell due then.
+    fn early(self, next: Time) -> Option<Early> {
+        let Self::Guaranteed {
+            rate,
+            sustained: Some(sustained),
+            ..
+        } = self
+        else {
+            return None;
+        };
+        let mut early = Early::new(rate, sustained.burst_tolerance_ns);
+        early.follow(next);
+        Some(early)
+    }
+}
+
+/// The entry of a VC's bursts, among so many entries.
+#[inline(always)]
+fn bursts_of(vc: VcIndex, entries: usize) -> VcIndex {
+    // At most twice 16,384 entries.
+    VcIndex(vc.0 + (entries / 2) as u16)
+}
+
+/// Whose bursts an entry is.
+#[inline(always)]
+fn owner_of(bursts: VcIndex, entries: usize) -> VcIndex {
+    VcIndex(bursts.0 - (entries / 2) as u16)
 }
 
 impl Entry {
@@ -150,6 +198,7 @@ impl Entry {
     fn next(&self) -> Time {
         match &self.pace {
             Pace::Guaranteed { shaper, .. } => shaper.next(),
+            Pace::Early(early) => early.next(),
             Pace::BestEffort { shaper, .. } => shaper.map_or(Time::ZERO, |shaper| shaper.next()),
             Pace::Closed => Time::ZERO,
         }
@@ -160,7 +209,7 @@ impl Entry {
         match &self.pace {
             Pace::Guaranteed { shaper, .. } => Some(shaper.shaper()),
             Pace::BestEffort { shaper, .. } => shaper.as_ref(),
-            Pace::Closed => None,
+            Pace::Early(_) | Pace::Closed => None,
         }
     }
 
@@ -168,15 +217,27 @@ impl Entry {
     fn burst(&self) -> u32 {
         match &self.pace {
             Pace::Guaranteed { shaper, .. } => shaper.cells().into(),
-            Pace::BestEffort { .. } | Pace::Closed => 0,
+            Pace::Early(_) | Pace::BestEffort { .. } | Pace::Closed => 0,
         }
     }
 
     fn guaranteed(&self) -> Option<CellRate> {
         match self.pace {
             Pace::Guaranteed { rate, .. } => Some(rate),
-            Pace::BestEffort { .. } | Pace::Closed => None,
+            Pace::Early(_) | Pace::BestEffort { .. } | Pace::Closed => None,
         }
+    }
+
+    /// Whether it is an open VC, and not the bursts of one.
+    #[inline(always)]
+    fn is_of_a_vc(&self) -> bool {
+        !matches!(self.pace, Pace::Closed | Pace::Early(_))
+    }
+
+    /// Whether there are bursts of it.
+    #[inline(always)]
+    fn is_vbr(&self) -> bool {
+        matches!(self.pace, Pace::Guaranteed { is_vbr: true, .. })
     }
 }
 
@@ -194,21 +255,25 @@ impl Schedule {
                 .iter()
                 .map(|&rate| Line::new(rate, burst_cells, vcs))
                 .collect(),
-            entries: vec![Entry::CLOSED; vcs],
+            entries: vec![Entry::CLOSED; 2 * vcs],
         }
     }
 
     /// Opens `vc` on `line`, without cells to send. A VC of this index that was open is closed.
     pub fn open(&mut self, vc: VcIndex, line: PortIndex, class: Class) {
         self.close(vc);
-        let (Some(entry), Some(line_state)) = (
-            self.entries.get_mut(usize::from(vc.0)),
+        let half = self.entries.len() / 2;
+        let (vcs, bursts) = self.entries.split_at_mut(half);
+        let (Some(entry), Some(bursts), Some(line_state)) = (
+            vcs.get_mut(usize::from(vc.0)),
+            bursts.get_mut(usize::from(vc.0)),
             self.lines.get_mut(usize::from(line.0)),
         ) else {
             return;
         };
         entry.line = line;
         entry.pace = class.pace(Shaper::new);
+        bursts.pace = class.early(Time::ZERO).map_or(Pace::Closed, Pace::Early);
         line_state.reserve(entry);
     }
 
@@ -223,8 +288,12 @@ impl Schedule {
         line.release(entry);
         line.remove(entries, vc);
         let entry = &mut entries[usize::from(vc.0)];
-        let shaper = entry.shaper().copied();
+        let (shaper, was_vbr) = (entry.shaper().copied(), entry.is_vbr());
         entry.pace = class.pace(|rate, cdvt_ns| match shaper {
+            Some(mut shaper) if was_vbr => {
+                shaper.carry_over(now, rate, cdvt_ns);
+                shaper
+            }
             Some(mut shaper) => {
                 shaper.modify(rate, cdvt_ns);
                 shaper
@@ -236,6 +305,17 @@ impl Schedule {
             }
         });
         line.reserve(entry);
+        let next = entry.next();
+        let bursts = bursts_of(vc, entries.len());
+        let bursts = &mut entries[usize::from(bursts.0)];
+        let before = match bursts.pace {
+            Pace::Early(early) => Some(early),
+            _ => None,
+        };
+        bursts.pace = class.early(next).map_or(Pace::Closed, |mut early| {
+            early.carry_over(before.as_ref(), next);
+            Pace::Early(early)
+        });
         if active {
             line.insert(entries, now, vc);
         }
@@ -250,6 +330,8 @@ impl Schedule {
         let entry = &mut entries[usize::from(vc.0)];
         line.release(entry);
         *entry = Entry::CLOSED;
+        let bursts = bursts_of(vc, entries.len());
+        entries[usize::from(bursts.0)] = Entry::CLOSED;
     }
 
     /// Changes the rate of a line. Slots used stay used.
@@ -282,18 +364,19 @@ impl Schedule {
     pub fn is_active(&self, vc: VcIndex) -> bool {
         self.entries
             .get(usize::from(vc.0))
-            .is_some_and(|entry| entry.place != Place::Idle)
+            .is_some_and(|entry| entry.place != Place::Idle && entry.is_of_a_vc())
     }
 
     /// The VC that may send on `line` at `now`, and up to `max_cells` cells of it. Nothing is
     /// charged: the caller sends some, says so with [`Self::sent`], and asks again until none. If
     /// the VC turns out to have nothing to send, the caller deactivates it.
     ///
-    /// Work: O(1) and O(`cells`), with two exceptions. A best-effort VC whose turn comes before its
+    /// Work: O(1) and O(`cells`), with three exceptions. A best-effort VC whose turn comes before its
     /// peak rate allows a cell is put aside and taken back, in O(log n) each: once at most for each
     /// cell that it has sent, in one call at most for all such VCs. And timers of guaranteed VCs
     /// more than 3 ms ahead are put in order in advance by [`Self::sent`]; if no cell was sent for
-    /// so long, the call does it for the VCs due in the same millisecond.
+    /// so long, the call does it for the VCs due in the same millisecond. VBR VCs that have sent
+    /// more than a second's cells ahead are all looked at once a second.
     #[inline]
     pub fn grant(&mut self, now: Time, line: PortIndex, max_cells: u32) -> Option<Grant> {
         self.lines
@@ -376,7 +459,7 @@ impl Schedule {
     #[inline(always)]
     fn split(&mut self, vc: VcIndex) -> Option<(&mut [Entry], &mut Line)> {
         let entry = self.entries.get(usize::from(vc.0))?;
-        if matches!(entry.pace, Pace::Closed) {
+        if !entry.is_of_a_vc() {
             return None;
         }
         let line = self.lines.get_mut(usize::from(entry.line.0))?;

@@ -3,6 +3,7 @@
 
 mod bursts;
 mod credit;
+mod early;
 mod error;
 mod gcra;
 mod implied;
@@ -15,6 +16,7 @@ mod traffic;
 
 pub use bursts::Bursts;
 pub use credit::{Credit, Remainder, UsageControl, UsageDecision};
+pub use early::Early;
 pub use error::{ContractError, ContractErrorKind};
 pub use gcra::{FrameGcra, Gcra, Increment};
 pub use implied::{Lateness, PduStream};

@@ -87,6 +87,20 @@ impl Shaper {
         self.increment.add(&mut self.next, &mut self.early, cells);
     }
 
+    /// As [`modify`](Self::modify), at `now`, but cells that have left ahead of their times are
+    /// paid for at the new rate where that is higher: a burst at 1 cell/s would keep the VC silent
+    /// for minutes, whatever it has been given since.
+    pub fn carry_over(&mut self, now: Time, rate: CellRate, cdvt_ns: u64) {
+        let new = Increment::of(rate);
+        let ahead_ns = self.next.since_ns(now);
+        let cells = self.increment.count(ahead_ns, 0).saturating_add(1);
+        let next = self.next.min(now.plus_ns(new.times_ns(cells)));
+        *self = Self {
+            next,
+            ..Self::new(rate, cdvt_ns)
+        };
+    }
+
     /// The same state under another contract: what has left stays paid for.
     pub fn modify(&mut self, rate: CellRate, cdvt_ns: u64) {
         *self = Self {

@@ -141,6 +141,15 @@ impl TrafficDescriptor {
         self.scr.map_or(peak, |scr| scr.min(peak))
     }
 
+    /// The rate at which a sender of the direction lets cells go on a link of `line` cells/s: the
+    /// peak where bursts are tolerated, else the sustained rate.
+    pub fn pace(&self, line: CellRate) -> CellRate {
+        match self.burst_tolerance_ns(line) {
+            0 => self.sustained(line),
+            _ => self.peak().on(line),
+        }
+    }
+
     /// Burst tolerance in nanoseconds, rounded up: (MBS - 1)(1/SCR - 1/PCR) (TM 4.0). A burst of
     /// `mbs` cells at the peak rate conforms to GCRA(1/SCR, this). 0 if SCR or MBS is not given.
     pub fn burst_tolerance_ns(&self, line: CellRate) -> u64 {

@@ -45,6 +45,7 @@ pub struct Order {
 
 /// What carrying out an [`Order`] has brought.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and soon used up")]
 pub enum Done {
     /// The firmware's.
     Outcome(Outcome),

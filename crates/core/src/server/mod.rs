@@ -53,7 +53,7 @@ pub use adapter_port::{
     Ticket,
 };
 pub use address::{Address, AddressError};
-pub use admission::{Admission, Bandwidth, Book, Demand, Grant};
+pub use admission::{Admission, Bandwidth, Book, Demand, Grant, burst_delay_ns};
 pub use config::{
     AdapterBooks, AdmissionConfig, Bound, Limits, Quota, ServerAdapter, ServerAssumptions,
     ServerConfig,

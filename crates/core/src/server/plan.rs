@@ -409,10 +409,17 @@ impl Plan {
         self.terms.request(address, port, attachment)
     }
 
-    /// The pace of a direction: of what is guaranteed, or of a share.
+    /// The pace of a direction: of what is guaranteed, or of a share. A writer of VBR has the pace
+    /// of its bursts: its shaper holds back what its sustained rate and burst tolerance do not let
+    /// leave.
     pub(super) fn credit(&self, direction: Direction, share: Option<CellRate>) -> Option<Credit> {
         let sdu = self.max_sdu(direction)?;
-        let rate = self.guaranteed(direction).or(share)?;
+        let sent = self
+            .terms
+            .transmit
+            .filter(|_| direction == Direction::Transmit);
+        let sent = sent.and_then(|transmit| transmit.rate);
+        let rate = sent.or(self.guaranteed(direction)).or(share)?;
         let stream = PduStream {
             peak: rate,
             sustained: rate,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use cellgate_core::Time;
 use cellgate_core::adapter::{
     Aal, Assumptions, AttachmentIndex, ClpScope, Excess, Interleaving, Marks, Notification,
-    OpenRequest, PortIndex, Receive, Sustained, Terms, Transmit, Unserved,
+    OpenRequest, PortIndex, Receive, Sustained, SustainedRate, Terms, Transmit, Unserved,
 };
 use cellgate_core::contract::{CellRate, FrameGcra, TrafficContract, aal5_cells};
 use cellgate_core::queue::{ConnectionGeometry, ConnectionSizes};
@@ -74,6 +74,7 @@ const TRANSMIT: Transmit = Transmit {
     peak: None,
     max_sdu: u16::MAX,
     burst: 1,
+    sustained: None,
     interrupt_on_completion: false,
 };
 
@@ -82,6 +83,13 @@ fn sustained(cell_s: u32, burst_tolerance_ns: u64, clp: ClpScope) -> Option<Sust
         rate,
         burst_tolerance_ns,
         clp,
+    })
+}
+
+fn bursts(cell_s: u32, burst_tolerance_ns: u64) -> Option<SustainedRate> {
+    rate(cell_s).map(|rate| SustainedRate {
+        rate,
+        burst_tolerance_ns,
     })
 }
 
@@ -226,6 +234,33 @@ fn texts_become_what_they_say_in_both_directions() {
                 sustained: sustained(10_000, 0, ClpScope::AllCells),
                 ..RECEIVE
             }),
+            Some(shaped(10_000)),
+        ),
+        // A burst at the peak rate, or at the line's where that is less; of all loss priorities.
+        (
+            "vbr:pcr=30000,scr=10000,mbs=100,sdu=40,excess=tag,rx:none",
+            Aal::Aal5,
+            None,
+            Some(Transmit {
+                sustained: bursts(10_000, 6_600_000),
+                max_sdu: 40,
+                ..shaped(30_000)
+            }),
+        ),
+        (
+            "vbr:scr=10000,mbs=2,rx:none",
+            Aal::Aal5,
+            None,
+            Some(Transmit {
+                sustained: bursts(10_000, 97_169),
+                ..shaped(line)
+            }),
+        ),
+        // No cell comes before its time.
+        (
+            "vbr:pcr=10000,scr=10000,mbs=100,rx:none",
+            Aal::Aal5,
+            None,
             Some(shaped(10_000)),
         ),
         // The last of 11 cells is early by ten cell times.

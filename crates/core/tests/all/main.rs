@@ -20,6 +20,7 @@ mod queue_model;
 mod schedule;
 mod schedule_peak;
 mod schedule_reference;
+mod schedule_vbr;
 mod server;
 mod terminal_buffers;
 mod terminal_cells;

@@ -23,6 +23,7 @@ fn bursting(cell_s: u32, cdvt_ns: u64, burst: u16) -> Class {
         rate: rate(cell_s),
         cdvt_ns,
         burst,
+        sustained: None,
     }
 }
 
@@ -83,6 +84,7 @@ impl Rig {
             rate,
             cdvt_ns,
             burst,
+            ..
         } = class
         else {
             return;

@@ -83,6 +83,7 @@ impl Rig {
                     rate,
                     cdvt_ns,
                     burst: 1,
+                    sustained: None,
                 },
             );
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Class, PeakRate, PortIndex, Schedule, VcIndex};
+use cellgate_core::adapter::{Class, PeakRate, PortIndex, Schedule, SustainedRate, VcIndex};
 use cellgate_core::contract::CellRate;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -46,7 +46,27 @@ impl Pace {
         *self = Self::new(rate, tau);
         self.floor(next);
     }
+
+    /// The cells that are ahead, and one, at the new rate if that is sooner.
+    fn carry_over(&mut self, now: u64, rate: CellRate, tau: u64) {
+        let ahead = u128::from(self.next().saturating_sub(now));
+        let cells = ahead * self.rate / S + 1;
+        let sooner = u128::from(now) + (cells * S).div_ceil(rate.cell_s().into());
+        let next = sooner.min(self.next().into());
+        *self = Self::new(rate, tau);
+        self.floor(next);
+    }
 }
+
+/// The bursts of a VBR VC.
+#[derive(Clone, Copy)]
+struct Burst {
+    peak: Pace,
+    tolerance: u64,
+}
+
+/// Where bursts wait for the first of their tick, or behind one that was late.
+const BURST_LATE: u64 = 2 * 1_024;
 
 #[derive(Clone)]
 struct Vc {
@@ -54,6 +74,7 @@ struct Vc {
     class: Class,
     /// Of a guaranteed rate, or of a peak.
     pace: Option<Pace>,
+    burst: Option<Burst>,
     active: bool,
     /// Its turn came before its peak allowed a cell.
     held: bool,
@@ -131,6 +152,15 @@ impl Naive {
         held
     }
 
+    /// When bursts may send, by VC.
+    fn bursts(&self, line: usize) -> impl Iterator<Item = (usize, u64)> {
+        self.guaranteed(line).filter_map(|(index, vc)| {
+            let burst = vc.burst?;
+            let sustained = vc.pace?.next().saturating_sub(burst.tolerance);
+            Some((index, burst.peak.next().max(sustained)))
+        })
+    }
+
     fn first_key(&self, line: usize) -> Option<u64> {
         self.guaranteed(line).map(|(_, vc)| vc.key).min()
     }
@@ -161,7 +191,11 @@ impl Naive {
         }
         let line = vc.line;
         if let (true, Some(pace)) = (vc.is_guaranteed(), &mut vc.pace) {
-            pace.floor(u128::from(now).saturating_sub(pace.tau));
+            let floor = u128::from(now).saturating_sub(pace.tau);
+            pace.floor(floor);
+            if let Some(burst) = &mut vc.burst {
+                burst.peak.floor(floor);
+            }
             let tick = now.min(pace.next()) >> 10;
             if self.first_key(line).is_none() {
                 let base = &mut self.lines[line].base;
@@ -202,6 +236,10 @@ impl Naive {
         vc.pace = rate_of(class).map(|(rate, tau)| {
             let mut pace = Pace::new(rate, tau);
             match vc.pace {
+                Some(before) if vc.burst.is_some() => {
+                    pace = before;
+                    pace.carry_over(now, rate, tau);
+                }
                 Some(before) => {
                     pace = before;
                     pace.modify(rate, tau);
@@ -209,6 +247,13 @@ impl Naive {
                 None => pace.floor(u128::from(now)),
             }
             pace
+        });
+        let before = vc.burst;
+        vc.burst = burst_of(class).map(|mut burst| {
+            let next = vc.pace.map_or(0, |pace| pace.next());
+            let paid = before.map_or(next, |before| before.peak.next().min(next));
+            burst.peak.floor(paid.into());
+            burst
         });
         if active {
             self.activate(now, index);
@@ -221,6 +266,7 @@ impl Naive {
             line,
             class,
             pace: rate_of(class).map(|(rate, tau)| Pace::new(rate, tau)),
+            burst: burst_of(class),
             active: false,
             held: false,
             key: 0,
@@ -262,6 +308,17 @@ impl Naive {
                 .any(|(_, vc)| vc.key == key && vc.pace.unwrap().next() > now),
             _ => true,
         }
+    }
+
+    /// Whether it is right to grant `index` a cell of a burst.
+    fn may_burst(&self, now: u64, line: usize, index: usize) -> bool {
+        self.bursts(line)
+            .any(|burst| burst.0 == index && burst.1 <= now)
+    }
+
+    /// Whether it is right that no burst is granted.
+    fn none_bursts(&self, now: u64, line: usize) -> bool {
+        self.bursts(line).all(|(_, from)| from + BURST_LATE > now)
     }
 
     fn stratum(&self, line: usize) -> Option<usize> {
@@ -310,7 +367,11 @@ impl Naive {
     fn sent_guaranteed(&mut self, now: u64, index: usize) {
         let line = self.vc(index).line;
         self.lines[line].slots.emit(now);
-        self.vc(index).pace.as_mut().unwrap().emit(now);
+        let vc = self.vc(index);
+        vc.pace.as_mut().unwrap().emit(now);
+        if let Some(burst) = &mut vc.burst {
+            burst.peak.emit(now);
+        }
         self.place(index);
     }
 
@@ -368,8 +429,28 @@ impl Line {
 /// What a class is shaped at.
 fn rate_of(class: Class) -> Option<(CellRate, u64)> {
     match class {
-        Class::Guaranteed { rate, cdvt_ns, .. } => Some((rate, cdvt_ns)),
+        Class::Guaranteed {
+            rate,
+            cdvt_ns,
+            sustained,
+            ..
+        } => Some((sustained.map_or(rate, |of| of.rate), cdvt_ns)),
         Class::BestEffort { peak, .. } => peak.map(|peak| (peak.rate, peak.cdvt_ns)),
+    }
+}
+
+fn burst_of(class: Class) -> Option<Burst> {
+    match class {
+        Class::Guaranteed {
+            rate,
+            cdvt_ns,
+            sustained: Some(sustained),
+            ..
+        } => Some(Burst {
+            peak: Pace::new(rate, cdvt_ns),
+            tolerance: sustained.burst_tolerance_ns,
+        }),
+        _ => None,
     }
 }
 
@@ -380,6 +461,7 @@ struct Storm {
     naive: Naive,
     granted: u64,
     peaked: u64,
+    bursts: u64,
     runs: u64,
     refused: u64,
 }
@@ -400,11 +482,17 @@ impl Storm {
 
     fn class(&mut self) -> Class {
         if self.below(3) > 0 {
-            let magnitude = self.below(26);
+            let (magnitude, of_burst) = (self.below(26), self.below(34));
+            let rate = self.rate();
+            let sustained = (self.below(3) == 0).then(|| SustainedRate {
+                rate: self.rate().min(rate),
+                burst_tolerance_ns: self.below(1 << of_burst),
+            });
             Class::Guaranteed {
-                rate: self.rate(),
+                rate,
                 cdvt_ns: self.below(1 << magnitude),
                 burst: 1,
+                sustained,
             }
         } else {
             let magnitude = self.below(33);
@@ -473,7 +561,9 @@ impl Storm {
     fn check_sums(&self) {
         for line in 0..2 {
             let rates = self.naive.vcs.iter().flatten().map(|vc| match vc.class {
-                Class::Guaranteed { rate, .. } if vc.line == line => u64::from(rate.cell_s()),
+                Class::Guaranteed { .. } if vc.line == line => {
+                    rate_of(vc.class).map_or(0, |(rate, _)| u64::from(rate.cell_s()))
+                }
                 _ => 0,
             });
             let sum: u64 = rates.sum();
@@ -498,6 +588,7 @@ impl Storm {
             self.refused += 1;
             if slot_due {
                 assert!(self.naive.none_first(self.now, line));
+                assert!(self.naive.none_bursts(self.now, line));
                 assert_eq!(self.naive.turn(self.now, line), None);
                 self.naive.lines[line].slots.floor(u128::from(self.now));
             }
@@ -513,10 +604,15 @@ impl Storm {
             assert!(self.naive.slot_due(self.now, line));
             if best_effort {
                 assert!(self.naive.none_first(self.now, line));
+                assert!(self.naive.none_bursts(self.now, line));
                 assert_eq!(self.naive.turn(self.now, line), Some(index));
                 self.naive.sent_best_effort(self.now, line, index);
+            } else if !self.naive.may_be_first(self.now, line, index) {
+                assert!(self.naive.none_first(self.now, line));
+                assert!(self.naive.may_burst(self.now, line, index));
+                self.bursts += 1;
+                self.naive.sent_guaranteed(self.now, index);
             } else {
-                assert!(self.naive.may_be_first(self.now, line, index));
                 if cell > 0 {
                     let key = self.naive.first_key(line);
                     let sharing = self.naive.guaranteed(line);
@@ -544,7 +640,9 @@ impl Storm {
         // Within a tick the first may not be the earliest.
         let first = first.map(|first| (first | 1023).max(slot));
         let held = self.naive.held(line).first().map(|held| held.0.max(slot));
-        let later = [first, held].into_iter().flatten().min();
+        let burst = self.naive.bursts(line).map(|burst| burst.1).min();
+        let burst = burst.map(|from| (from + BURST_LATE).max(slot));
+        let later = [first, held, burst].into_iter().flatten().min();
         let latest = best_effort.or(later);
         assert_eq!(deadline.is_some(), latest.is_some());
         if let (Some(deadline), Some(latest)) = (deadline, latest) {
@@ -563,6 +661,7 @@ fn storm(seed: u64, start: u64, steps: u32) -> Storm {
         naive: Naive::new(&lines, 8, Storm::VCS),
         granted: 0,
         peaked: 0,
+        bursts: 0,
         runs: 0,
         refused: 0,
     };
@@ -574,16 +673,21 @@ fn storm(seed: u64, start: u64, steps: u32) -> Storm {
 
 #[test]
 fn grants_what_a_scan_of_all_vcs_would() {
-    let (mut granted, mut peaked, mut runs, mut refused) = (0, 0, 0, 0);
+    let (mut granted, mut peaked, mut bursts, mut runs, mut refused) = (0, 0, 0, 0, 0);
     for seed in 0..12 {
         let storm = storm(seed, seed * 1_000_000_007, 20_000);
         granted += storm.granted;
         peaked += storm.peaked;
+        bursts += storm.bursts;
         runs += storm.runs;
         refused += storm.refused;
     }
-    println!("{granted} grants, {peaked} to peaks, {runs} runs, {refused} refused");
+    println!(
+        "{granted} grants, {peaked} to peaks, {bursts} cells of bursts, {runs} runs, {refused} \
+         refused"
+    );
     assert!(granted > 50_000 && peaked > 5_000 && runs > 1_000 && refused > 50_000);
+    assert!(bursts > 1_000);
 }
 
 #[test]

@@ -126,6 +126,7 @@ mod tests {
                 peak: None,
                 max_sdu: 2_000,
                 burst: 1,
+                sustained: None,
                 interrupt_on_completion: true,
             }),
         }

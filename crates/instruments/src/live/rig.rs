@@ -65,6 +65,7 @@ pub(crate) const fn transmit(rate: Option<CellRate>, cdvt_ns: u64, max_sdu: u16)
         peak: None,
         max_sdu,
         burst: 1,
+        sustained: None,
         interrupt_on_completion: false,
     }
 }

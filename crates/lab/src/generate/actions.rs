@@ -1,7 +1,8 @@
 //! What the host and its clients do.
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Command, Config, Excess, OpenRequest, PortIndex, VcId, VcIndex,
+    Aal, AttachmentIndex, Command, Config, Excess, OpenRequest, PortIndex, SustainedRate, VcId,
+    VcIndex,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{HeaderForm, VpiVci};
@@ -322,6 +323,18 @@ impl Actions {
             11 => return Order::Attach(draw.pick(&[16, 16, 12]), 16),
             12 => {
                 if let Some(transmit) = &mut wrong.transmit {
+                    if transmit.weight.is_multiple_of(3)
+                        && let Some(rate) = CellRate::new(5_001)
+                    {
+                        // More than the peak.
+                        (transmit.rate, transmit.peak) = (CellRate::new(5_000), None);
+                        let burst_tolerance_ns = 0;
+                        transmit.sustained = Some(SustainedRate {
+                            rate,
+                            burst_tolerance_ns,
+                        });
+                        return Order::Open(wrong, sizes);
+                    }
                     match transmit.weight.is_multiple_of(2) {
                         true => (transmit.rate, transmit.weight) = (None, 0),
                         false => {
@@ -339,6 +352,7 @@ impl Actions {
             14 => {
                 if let Some(transmit) = &mut wrong.transmit {
                     (transmit.rate, transmit.peak) = (CellRate::new(340_000), None);
+                    transmit.sustained = None;
                 }
             }
             16 => {

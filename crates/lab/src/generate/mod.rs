@@ -9,7 +9,7 @@ mod oam;
 
 use cellgate_core::adapter::{
     Aal, AttachmentIndex, ClpScope, Config, Excess, Marks, Notification, OpenRequest, PortConfig,
-    PortIndex, Receive, Sustained, Transmit,
+    PortIndex, Receive, Sustained, SustainedRate, Transmit,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
@@ -282,15 +282,32 @@ fn transmit(draw: &mut Draw, max_sdu: u16) -> Transmit {
     // Two of five best-effort senders: the others are to send as fast as they can.
     let peak = [5_000, 33_333].get(weight as usize % 5);
     let peak = peak.and_then(|cell_s| CellRate::new(*cell_s));
+    let vbr = rate.and_then(|scr| bursts(weight, scr, max_sdu));
     Transmit {
-        rate,
+        rate: vbr.map(|(peak, _)| peak).or(rate),
         peak: peak.filter(|_| rate.is_none()),
         cdvt_ns,
         weight,
         max_sdu,
         burst: 1,
+        sustained: vbr.map(|(_, sustained)| sustained),
         interrupt_on_completion: draw.percent(50),
     }
+}
+
+/// Of three of four guaranteed senders the peak rate of bursts, and what they sustain: as much as
+/// the others, so that what is handed over leaves in time.
+fn bursts(weight: u32, scr: CellRate, max_sdu: u16) -> Option<(CellRate, SustainedRate)> {
+    let times = [2, 5, 20].get(weight as usize % 4)?;
+    let pdus = [1, 2, 6][weight as usize / 4 % 3];
+    let (sustained, peak) = (u64::from(scr.cell_s()), u64::from(scr.cell_s()) * times);
+    let mbs = 1 + pdus * (u64::from(max_sdu) + 8).div_ceil(48);
+    let spread_ns = (mbs - 1) * 1_000_000_000 * (peak - sustained);
+    let of_burst = SustainedRate {
+        rate: scr,
+        burst_tolerance_ns: spread_ns.div_ceil(peak * sustained),
+    };
+    Some((CellRate::new(peak as u32)?, of_burst))
 }
 
 /// Memory that holds the largest PDU, and sometimes little more.

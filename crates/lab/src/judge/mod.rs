@@ -329,6 +329,7 @@ impl Judge {
         let changed = self.clients.changed();
         none_or(self.clients.heads_difference(&changed, &self.lawless))?;
         none_or(self.output.step_difference())?;
+        none_or(self.output.held_up(seen.now_ns, &self.config.ports, &space))?;
         none_or(self.reference.replies_difference(space))?;
         none_or(self.reference.loopbacks_difference())?;
         let written = changed.iter().filter_map(|memory| self.users.get(memory));
@@ -416,6 +417,7 @@ impl Judge {
             } => {
                 cells.hash(&mut self.log);
                 let form = self.config.form;
+                self.output.leaves(seen.now_ns, port);
                 cells.chunks(format.stride()).try_for_each(|octets| {
                     if let Some(reply) = self.reference.next_reply(port) {
                         self.report.replies += 1;

@@ -159,6 +159,7 @@ impl Workstation {
             peak: None,
             max_sdu: spec.sdu,
             burst: 1,
+            sustained: None,
             interrupt_on_completion: false,
         };
         let request = OpenRequest {

@@ -6,6 +6,7 @@ use cellgate_core::adapter::{
     Aal, AdapterState, Command, Config, Discard, Excess, Interleaving, OpenRequest, Outcome,
     Refusal, VcId, VcInfo,
 };
+use cellgate_core::contract::CellRate;
 use cellgate_core::wire::HeaderForm;
 
 use super::aal34::{Interleaved, cells_of_sdu};
@@ -278,6 +279,12 @@ impl Reference {
                 transmit.rate.is_some() && transmit.peak.is_some(),
                 Refusal::BadParameter,
             );
+            // What is sustained is no more than the peak, and VBR has no other bursts.
+            let is_odd = transmit.sustained.is_some_and(|sustained| {
+                let peak = transmit.rate.map_or(0, |rate| rate.cell_s());
+                sustained.rate.cell_s() > peak || transmit.burst > 1
+            });
+            refuse(is_odd, Refusal::BadParameter);
             refuse(!sizes.transmit_slots.is_power_of_two(), Refusal::BadRegion);
             refuse(
                 u32::from(transmit.max_sdu) > sizes.transmit_len,
@@ -287,7 +294,7 @@ impl Reference {
         let Some(port) = self.config.ports.get(usize::from(request.port.0)) else {
             return refuse(true, Refusal::NoPort);
         };
-        let own = request.transmit.and_then(|transmit| transmit.rate);
+        let own = kept_up(request);
         if let Some(own) = own {
             let others = self.guaranteed(request.port.0, except);
             let line = u64::from(port.line_rate.cell_s());
@@ -300,7 +307,7 @@ impl Reference {
         self.vcs
             .values()
             .filter(|vc| vc.request.port.0 == port && Some(vc.id) != except)
-            .filter_map(|vc| vc.request.transmit?.rate)
+            .filter_map(|vc| kept_up(&vc.request))
             .map(|rate| u64::from(rate.cell_s()))
             .sum()
     }
@@ -506,6 +513,15 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K) {
         if *count == 0 {
             counts.remove(&key);
         }
+    }
+}
+
+/// Cells/s that its line keeps for it: of VBR the sustained rate.
+fn kept_up(request: &OpenRequest) -> Option<CellRate> {
+    let transmit = request.transmit?;
+    match transmit.sustained {
+        Some(sustained) => Some(sustained.rate),
+        None => transmit.rate,
     }
 }
 

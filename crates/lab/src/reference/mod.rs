@@ -38,7 +38,7 @@ use crate::memory::RegionSizes;
 pub(crate) use aal34::{cells_of_sdu as cells_of_aal34, payloads, raw, seal};
 pub(crate) use bits::{crc32, hec, remainder10, seal10};
 pub(crate) use loopback::LoopbackLeft;
-pub(crate) use output::{Output, Submission};
+pub(crate) use output::{Output, Submission, policers};
 pub(crate) use policer::Policer;
 use slots::Slots;
 

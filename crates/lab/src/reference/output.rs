@@ -1,9 +1,10 @@
-//! What the adapter sends: every cell must be the next one of a PDU that a client handed over, and
-//! the cells of a VC with a rate, guaranteed or a peak, must conform where they leave.
+//! What the adapter sends: every cell must be the next one of a PDU that a client handed over, the
+//! cells of a VC with a rate, guaranteed or a peak, must conform where they leave, and those of VBR
+//! leave when both its buckets admit them and their line has nothing else to do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cellgate_core::adapter::{Aal, Event, OpenRequest, PortIndex, VcId, VcStats};
+use cellgate_core::adapter::{Aal, Event, OpenRequest, PortConfig, PortIndex, VcId, VcStats};
 use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{CellFormat, HeaderForm};
 
@@ -49,7 +50,13 @@ struct Sender {
     sent: usize,
     /// The payloads of all its cells, once one has left.
     payloads: Vec<[u8; 48]>,
-    policer: Option<Policer>,
+    /// Of the rate, and of the sustained rate.
+    policers: Vec<Policer>,
+    /// Its shaper has charged what its policers do not know: what was sent before a change, or an SDU
+    /// that was refused.
+    is_behind: bool,
+    /// Steps in a row after which a cell could have left, and the line had nothing.
+    held_up: u32,
     /// Descriptors whose last cell has left, or that are forged and were reached; and those told.
     done: u64,
     told: u64,
@@ -70,8 +77,17 @@ pub(crate) struct Output {
     places: BTreeMap<(u8, u16, u16), VcId>,
     /// Those of which something has left or was told since the last step, and new ones.
     touched: BTreeSet<VcId>,
+    /// Those with two buckets.
+    vbr: BTreeSet<VcId>,
+    /// When something left a port last, by its number.
+    left_ns: BTreeMap<u8, u64>,
     pub(crate) cells: u64,
 }
+
+/// A cell may wait for a tick of the adapter's wheel, and for its VC's turn to be found.
+const TICK_NS: u64 = 2_000;
+/// Steps in which the adapter may have had queues to look into, and descriptors to refuse, only.
+const STEPS: u32 = 3;
 
 /// Where cells of a VC leave, if it sends.
 fn place(request: &OpenRequest) -> Option<(u8, u16, u16)> {
@@ -80,14 +96,22 @@ fn place(request: &OpenRequest) -> Option<(u8, u16, u16)> {
     Some((request.port.0, address.vpi(), address.vci()))
 }
 
-/// Of what is shaped: guaranteed VCs, and best effort with a peak rate.
-fn policer(request: &OpenRequest) -> Option<Policer> {
-    let transmit = request.transmit?;
-    Some(Policer::new(
-        transmit.rate.or(transmit.peak)?.cell_s(),
-        transmit.cdvt_ns.into(),
-        0,
-    ))
+/// Of what is shaped: guaranteed VCs, and best effort with a peak rate. VBR has two (TM 4.0).
+pub(crate) fn policers(request: &OpenRequest) -> Vec<Policer> {
+    let Some(transmit) = request.transmit else {
+        return Vec::new();
+    };
+    let cdvt_ns = i128::from(transmit.cdvt_ns);
+    let rate = transmit.rate.or(transmit.peak);
+    let peak = rate.map(|rate| Policer::new(rate.cell_s(), cdvt_ns, 0));
+    let sustained = transmit.sustained.map(|of| {
+        let tolerance_ns = i128::from(of.burst_tolerance_ns) + cdvt_ns;
+        Policer::new(of.rate.cell_s(), tolerance_ns, 0)
+    });
+    let mut both: Vec<Policer> = peak.into_iter().chain(sustained).collect();
+    // Of what was before time 0 nothing is made good.
+    both.iter_mut().for_each(|one| one.arrive(transmit.cdvt_ns));
+    both
 }
 
 impl Output {
@@ -97,7 +121,9 @@ impl Output {
             queue: VecDeque::new(),
             sent: 0,
             payloads: Vec::new(),
-            policer: policer(&request),
+            policers: policers(&request),
+            is_behind: false,
+            held_up: 0,
             done: 0,
             told: 0,
             cells: 0,
@@ -113,11 +139,15 @@ impl Output {
         let place = place(&sender.request);
         self.places.extend(place.map(|place| (place, id)));
         self.touched.insert(id);
+        if sender.policers.len() > 1 {
+            self.vbr.insert(id);
+        }
         self.senders.insert(id, sender);
     }
 
     fn remove(&mut self, id: VcId) -> Option<Sender> {
         let sender = self.senders.remove(&id)?;
+        self.vbr.remove(&id);
         if let Some(place) = place(&sender.request) {
             self.places.remove(&place);
         }
@@ -128,7 +158,8 @@ impl Output {
         let Some(mut sender) = self.remove(old) else {
             return;
         };
-        sender.policer = policer(&request);
+        sender.policers = policers(&request);
+        (sender.is_behind, sender.held_up) = (true, 0);
         sender.request = request;
         if new != old {
             // Another region: what was not begun in the old one is not sent.
@@ -167,6 +198,39 @@ impl Output {
             .filter(|(_, sender)| !sender.lawless)
             .map(|(id, sender)| (*id, sender.queue.len()));
         waiting.into_iter().find(|(_, len)| *len > 0)
+    }
+
+    /// Something left `port`.
+    pub(crate) fn leaves(&mut self, now_ns: u64, port: PortIndex) {
+        self.left_ns.insert(port.0, now_ns);
+    }
+
+    /// After a step, in which port n has had room for `space(n)` cells: a VBR VC that is in the
+    /// middle of a PDU, whose next cell both its buckets admit, though nothing has left its line.
+    pub(crate) fn held_up(
+        &mut self,
+        now_ns: u64,
+        ports: &[PortConfig],
+        space: impl Fn(usize) -> usize,
+    ) -> Option<String> {
+        let (senders, left_ns) = (&mut self.senders, &self.left_ns);
+        self.vbr.iter().find_map(|id| {
+            let sender = senders.get_mut(id)?;
+            let port = sender.request.port;
+            let slot_ns = 1_000_000_000 / u64::from(ports[usize::from(port.0)].line_rate.cell_s());
+            let free_ns = left_ns.get(&port.0).map_or(0, |ns| ns + slot_ns + 1);
+            let before_ns = now_ns.saturating_sub(TICK_NS);
+            let could = sender.sent > 0
+                && !sender.lawless
+                && !sender.is_behind
+                && free_ns <= now_ns
+                && space(port.0.into()) > 0
+                && sender.policers.iter().all(|one| one.conforms(before_ns));
+            sender.held_up = if could { sender.held_up + 1 } else { 0 };
+            (sender.held_up == STEPS).then(|| {
+                format!("{id:?}: both buckets admit a cell, the line is free, and none leaves")
+            })
+        })
     }
 
     /// A cell left `port` at `now_ns`; what is wrong with it, if anything.
@@ -234,6 +298,7 @@ impl Output {
                 sender.queue.pop_front();
                 sender.done += 1;
                 sender.faults += 1;
+                sender.is_behind = true;
             }
         }
     }
@@ -287,12 +352,13 @@ impl Sender {
                 self.queue.pop_front();
                 self.done += 1;
                 self.faults += 1;
+                self.is_behind = true;
             }
         }
         let Some(submission) = self.queue.front() else {
             return Some("nothing was handed over".into());
         };
-        if let Some(policer) = &mut self.policer {
+        for policer in &mut self.policers {
             if !policer.conforms(now_ns) {
                 return Some(format!("does not conform at {now_ns} ns"));
             }

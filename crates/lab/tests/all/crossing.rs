@@ -178,6 +178,7 @@ impl World {
                 peak: None,
                 max_sdu,
                 burst: 1,
+                sustained: None,
                 interrupt_on_completion: false,
             }),
         };

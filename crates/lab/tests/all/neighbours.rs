@@ -155,6 +155,7 @@ fn guaranteed(cell_s: u32, cdvt_ns: u64) -> Transmit {
         peak: None,
         max_sdu: 40,
         burst: 1,
+        sustained: None,
         interrupt_on_completion: false,
     }
 }
@@ -223,6 +224,7 @@ fn extreme(draw: &mut Pcg64Mcg) -> (Receive, Transmit) {
         peak: None,
         max_sdu: receive.max_sdu,
         burst: 1,
+        sustained: None,
         interrupt_on_completion: true,
     };
     (receive, transmit)

@@ -120,6 +120,7 @@ impl World {
                 peak: None,
                 max_sdu: SDU_LEN,
                 burst: 1,
+                sustained: None,
                 interrupt_on_completion: false,
             }),
         };

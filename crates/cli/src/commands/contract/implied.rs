@@ -211,9 +211,12 @@ struct Direction<'a> {
 
 impl Direction<'_> {
     fn transmit(&self) -> Transmit {
-        let stream = self.stream();
+        let paced = PduStream {
+            sustained: self.descriptor.pace(self.assumptions.line),
+            ..self.stream()
+        };
         let credit = |jitter: Jitter| {
-            let credit = stream.credit(jitter);
+            let credit = paced.credit(jitter);
             Credit {
                 jitter,
                 pdus: jitter.pdus(),

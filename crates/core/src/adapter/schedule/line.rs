@@ -3,10 +3,10 @@ use serde::{Deserialize, Serialize};
 use super::robin::Robin;
 use super::tolerances::Tolerances;
 use super::wheel::{TICK_BITS, Wheel};
-use super::{Entry, Grant, Pace, Place, Schedule};
+use super::{Entry, Grant, Pace, Place, Schedule, bursts_of, owner_of};
 use crate::Time;
 use crate::adapter::{Planted, VcIndex};
-use crate::contract::{Bursts, CellRate, Increment, Shaper};
+use crate::contract::{Bursts, CellRate, Early, Increment, Shaper};
 
 /// One transmit port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub(super) struct Line {
     guaranteed_cell_s: u64,
     tolerances: Tolerances,
     wheel: Wheel,
+    vbr_vcs: u32,
+    /// The bursts of VBR VCs that have cells to send.
+    bursts: Wheel,
     robin: Robin,
 }
 
@@ -41,6 +44,8 @@ impl Line {
             guaranteed_cell_s: 0,
             tolerances: Tolerances::new(),
             wheel: Wheel::new(),
+            vbr_vcs: 0,
+            bursts: Wheel::new(),
             robin: Robin::new(vcs),
         }
     }
@@ -54,6 +59,7 @@ impl Line {
         if let Some(rate) = vc.guaranteed() {
             self.guaranteed_cell_s += u64::from(rate.cell_s());
             self.guaranteed_vcs += 1;
+            self.vbr_vcs += u32::from(vc.is_vbr());
         }
         if let Some(shaper) = vc.shaper() {
             self.burst_of_all += vc.burst();
@@ -66,6 +72,7 @@ impl Line {
         if let Some(rate) = vc.guaranteed() {
             self.guaranteed_cell_s -= u64::from(rate.cell_s());
             self.guaranteed_vcs -= 1;
+            self.vbr_vcs -= u32::from(vc.is_vbr());
         }
         if let Some(shaper) = vc.shaper() {
             self.burst_of_all -= vc.burst();
@@ -104,7 +111,8 @@ impl Line {
     }
 
     pub(super) fn contention_ns(&self) -> u64 {
-        // Of every other guaranteed VC a burst, what is left of its own, and one of best effort.
+        // Of every other guaranteed VC a burst, what is left of its own, and one of best effort or
+        // of VBR that is not due.
         let cells = u64::from(self.burst_of_all);
         self.slots.increment().times_ns(cells) + (1 << TICK_BITS)
     }
@@ -113,22 +121,48 @@ impl Line {
     #[inline(always)]
     pub(super) fn insert(&mut self, entries: &mut [Entry], now: Time, vc: VcIndex) {
         match &mut entries[usize::from(vc.0)].pace {
-            Pace::Guaranteed { shaper, .. } => {
+            Pace::Guaranteed { shaper, is_vbr, .. } => {
                 // Makes no difference to what leaves when, but puts it in order by what it can
                 // make good instead of by how long it was idle.
-                shaper.catch_up(now.minus_ns(shaper.shaper().cdvt_ns()));
-                let next = shaper.next();
+                let floor = now.minus_ns(shaper.shaper().cdvt_ns());
+                shaper.catch_up(floor);
+                let (next, is_vbr) = (shaper.next(), *is_vbr);
                 self.wheel.rebase(now.min(next));
                 self.wheel.insert(entries, vc, next);
+                if is_vbr {
+                    self.insert_bursts(entries, now, vc, floor, next);
+                }
             }
             Pace::BestEffort { .. } => self.robin.insert(entries, vc),
-            Pace::Closed => {}
+            Pace::Early(_) | Pace::Closed => {}
+        }
+    }
+
+    /// Gives the bursts of an idle VC, whose sustained rate has a cell due at `next`, their place.
+    fn insert_bursts(
+        &mut self,
+        entries: &mut [Entry],
+        now: Time,
+        vc: VcIndex,
+        floor: Time,
+        next: Time,
+    ) {
+        let bursts = bursts_of(vc, entries.len());
+        if let Pace::Early(early) = &mut entries[usize::from(bursts.0)].pace {
+            early.catch_up(floor);
+            early.follow(next);
+            let from = early.next();
+            self.bursts.rebase(now.min(from));
+            self.bursts.insert(entries, bursts, from);
         }
     }
 
     /// Takes a VC from wherever it is.
     #[inline(always)]
     pub(super) fn remove(&mut self, entries: &mut [Entry], vc: VcIndex) {
+        if entries[usize::from(vc.0)].is_vbr() {
+            self.bursts.remove(entries, bursts_of(vc, entries.len()));
+        }
         match entries[usize::from(vc.0)].place {
             Place::Idle => {}
             Place::Near(_) | Place::Far(_) | Place::Beyond => self.wheel.remove(entries, vc),
@@ -155,6 +189,11 @@ impl Line {
             };
             return Some(Grant { vc, cells });
         }
+        if self.vbr_vcs > 0
+            && let Some(grant) = self.grant_burst(entries, now, max_cells)
+        {
+            return Some(grant);
+        }
         if let Some(vc) = self.robin.first(entries, now) {
             let cells = match &entries[usize::from(vc.0)].pace {
                 _ if max_cells == 1 || !self.robin.is_single() => 1,
@@ -168,6 +207,42 @@ impl Line {
         }
         self.slots.catch_up(now);
         None
+    }
+
+    /// The VBR VC that may send first though its sustained rate has no cell due, and how many cells
+    /// it has in a row.
+    fn grant_burst(&mut self, entries: &mut [Entry], now: Time, max_cells: u32) -> Option<Grant> {
+        let bursts = self.bursts.due(entries, now)?;
+        let vc = owner_of(bursts, entries.len());
+        let paces = (
+            &entries[usize::from(vc.0)].pace,
+            &entries[usize::from(bursts.0)].pace,
+        );
+        let cells = match paces {
+            (Pace::Guaranteed { shaper, .. }, Pace::Early(early)) if max_cells > 1 => {
+                self.burst_run(*shaper, *early, now, max_cells)
+            }
+            _ => 1,
+        };
+        Some(Grant { vc, cells })
+    }
+
+    /// How many cells the burst that is first has in a row: as [`Self::guaranteed_run`].
+    fn burst_run(&self, mut shaper: Bursts, mut early: Early, now: Time, max: u32) -> u32 {
+        let Some(others) = self.bursts.others_from() else {
+            return 1;
+        };
+        let floor = now.minus_ns(shaper.shaper().cdvt_ns());
+        let mut cells = 0;
+        loop {
+            shaper.emit(now, 1);
+            early.emit(floor, 1, shaper.next());
+            cells += 1;
+            if cells == max || early.next() > now || !Wheel::before(early.next(), others) {
+                break;
+            }
+        }
+        self.slots_due(now, cells)
     }
 
     /// Whether the VC that is first has slots that are not due yet, too.
@@ -214,12 +289,18 @@ impl Line {
         self.slots.emit(now, cells);
         let entry = &mut entries[usize::from(vc.0)];
         match (entry.place, &mut entry.pace) {
-            (Place::Near(_) | Place::Far(_) | Place::Beyond, Pace::Guaranteed { shaper, .. }) => {
+            (
+                Place::Near(_) | Place::Far(_) | Place::Beyond,
+                Pace::Guaranteed { shaper, is_vbr, .. },
+            ) => {
                 shaper.emit(now, cells);
-                let next = shaper.next();
+                let (next, is_vbr) = (shaper.next(), *is_vbr);
                 self.wheel.remove(entries, vc);
                 self.wheel.insert(entries, vc, next);
                 self.wheel.bring_near(entries, cells);
+                if is_vbr {
+                    self.sent_of_vbr(entries, now, vc, cells);
+                }
             }
             (Place::Robin | Place::Returned, Pace::BestEffort { shaper, .. }) => {
                 if let Some(shaper) = shaper {
@@ -229,7 +310,10 @@ impl Line {
             }
             // Nothing to put in order, but what left counts.
             (Place::Held(_), _) => self.robin.charge_held(entries, now, vc, cells),
-            (_, Pace::Guaranteed { shaper, .. }) => shaper.emit(now, cells),
+            (_, Pace::Guaranteed { shaper, .. }) => {
+                shaper.emit(now, cells);
+                self.sent_of_vbr(entries, now, vc, cells);
+            }
             (
                 _,
                 Pace::BestEffort {
@@ -237,7 +321,27 @@ impl Line {
                     ..
                 },
             ) => shaper.emit(now, cells),
-            (_, Pace::BestEffort { .. } | Pace::Closed) => {}
+            (_, Pace::Early(_) | Pace::BestEffort { .. } | Pace::Closed) => {}
+        }
+    }
+
+    /// Charges the bursts of a VC, if it is VBR, with cells that its shaper has been charged with.
+    fn sent_of_vbr(&mut self, entries: &mut [Entry], now: Time, vc: VcIndex, cells: u32) {
+        let bursts = bursts_of(vc, entries.len());
+        let Pace::Guaranteed { shaper, .. } = &entries[usize::from(vc.0)].pace else {
+            return;
+        };
+        let (next, floor) = (shaper.next(), now.minus_ns(shaper.shaper().cdvt_ns()));
+        let entry = &mut entries[usize::from(bursts.0)];
+        let Pace::Early(early) = &mut entry.pace else {
+            return;
+        };
+        early.emit(floor, cells, next);
+        let from = early.next();
+        if entry.place != Place::Idle {
+            self.bursts.remove(entries, bursts);
+            self.bursts.insert(entries, bursts, from);
+            self.bursts.bring_near(entries, cells);
         }
     }
 
@@ -246,13 +350,16 @@ impl Line {
         if !self.robin.is_empty() {
             return Some(slot);
         }
-        let guaranteed = self.wheel.next_deadline(entries);
-        let held = self.robin.held_until(entries);
-        let next = match (guaranteed, held) {
-            (Some(guaranteed), Some(held)) => guaranteed.min(held),
-            (guaranteed, held) => guaranteed.or(held)?,
+        let bursts = match self.vbr_vcs {
+            0 => None,
+            _ => self.bursts.next_deadline(entries),
         };
-        Some(next.max(slot))
+        let next = [
+            self.wheel.next_deadline(entries),
+            bursts,
+            self.robin.held_until(entries),
+        ];
+        Some(next.into_iter().flatten().min()?.max(slot))
     }
 }
 

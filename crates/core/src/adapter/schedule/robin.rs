@@ -145,7 +145,7 @@ impl Robin {
     fn leave(&mut self, entries: &mut [Entry], vc: VcIndex) {
         let weight = match entries[usize::from(vc.0)].pace {
             Pace::BestEffort { weight, .. } => weight,
-            Pace::Guaranteed { .. } | Pace::Closed => return,
+            Pace::Guaranteed { .. } | Pace::Early(_) | Pace::Closed => return,
         };
         let index = stratum_of(weight);
         let stratum = &mut self.strata[index];

@@ -201,6 +201,26 @@ fn vbr_takes_its_sustained_rate_and_memory_for_its_burst() {
 }
 
 #[test]
+fn peaks_of_vbr_may_add_up_to_more_than_the_line() {
+    let (mut world, root) = World::with_wan(config());
+    world.opened(user(3), 100, "cbr:pcr=100000,max_sdu=1500,cdvt=1us");
+    let vbr = "vbr:pcr=300000,scr=20000,mbs=5000,max_sdu=1500";
+    for vci in 101..105 {
+        world.opened(user(3), vci, vbr);
+    }
+    let list = world.list(root);
+    let sent = list
+        .iter()
+        .map(|one| one.transmit.map_or(0, |rate| rate.cell_s()));
+    assert_eq!(sent.sum::<u32>(), 180_000);
+    // What is sustained may not.
+    let much = vbr.replace("scr=20000", "scr=200000");
+    let refused = shortage(world.open(root, 105, &much));
+    let of = (refused.resource, refused.needed, refused.free);
+    assert_eq!(of, (Resource::TransmitBandwidth, 200_000, 166_142));
+}
+
+#[test]
 fn a_default_adapter_has_memory_for_best_effort_on_each_of_its_vcs() {
     let adapter = AdapterSection::default();
     let mut config = config();

@@ -139,7 +139,7 @@ impl FakeAdapter {
         let others = self.vcs.iter().filter(|(vc, _)| Some(**vc) != besides);
         let same_port = others.filter(|(_, kept)| kept.request.port == request.port);
         let rate = |request: &OpenRequest| {
-            let rate = request.transmit.and_then(|transmit| transmit.rate);
+            let rate = request.transmit.and_then(|transmit| transmit.guaranteed());
             rate.map_or(0, |rate| u64::from(rate.cell_s()))
         };
         let mut sum = rate(request);

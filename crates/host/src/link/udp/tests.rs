@@ -609,6 +609,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
             peak: None,
             max_sdu: 2_000,
             burst: 1,
+            sustained: None,
             interrupt_on_completion: false,
         }),
     };

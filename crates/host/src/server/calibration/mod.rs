@@ -398,6 +398,7 @@ fn request(sdu: u16) -> Result<OpenRequest, CalibrationError> {
             peak: None,
             max_sdu: sdu,
             burst: 1,
+            sustained: None,
             interrupt_on_completion: false,
         }),
     })

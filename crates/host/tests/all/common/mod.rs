@@ -108,6 +108,7 @@ pub fn transmitting(max_sdu: u16) -> Transmit {
         peak: None,
         max_sdu,
         burst: 1,
+        sustained: None,
         interrupt_on_completion: true,
     }
 }

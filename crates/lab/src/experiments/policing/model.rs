@@ -139,6 +139,7 @@ impl Shaped {
                 rate,
                 cdvt_ns: 10_000_000,
                 burst: 1,
+                sustained: None,
             };
             schedule.open(VcIndex(vc), line, class);
             schedule.activate(Time::ZERO, VcIndex(vc));

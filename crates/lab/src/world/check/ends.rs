@@ -224,7 +224,8 @@ impl Ends {
         });
         let changed = changed.filter(|(_, host, one)| whose.contains(&(*host, one.connection)));
         for (at, host, opening) in opened.chain(changed) {
-            let rate = opening.request.transmit.and_then(|transmit| transmit.rate);
+            let transmit = opening.request.transmit;
+            let rate = transmit.and_then(|transmit| transmit.guaranteed());
             let cell_s: u64 = rate.map_or(0, |rate| rate.cell_s().into());
             let most = most.entry((host, opening.connection)).or_default();
             let port = opening.request.port.0;

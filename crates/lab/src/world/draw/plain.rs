@@ -1,5 +1,7 @@
 //! Scenarios without servers: senders, what does harm, and readers.
 
+use std::collections::BTreeSet;
+
 use cellgate_core::adapter::{
     Aal, AttachmentIndex, Excess, Interleaving, Marks, Notification, OpenRequest, PortIndex,
     Receive,
@@ -13,7 +15,8 @@ use crate::generate::{Draw, recording};
 use crate::world::QueueDiscard;
 use crate::world::incident::SETTLED;
 use crate::world::scenario::{
-    ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, TimedCell, Traffic,
+    ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, TimedCell,
+    Traffic,
 };
 
 /// Draws one.
@@ -25,7 +28,34 @@ pub(super) fn scenario(draw: &mut Draw) -> Scenario {
     let mut clauses = traffic(draw, &mut scenario);
     hazards(draw, &mut scenario, &mut clauses);
     faults::of_plain(draw, &mut scenario, &clauses);
+    bursts(draw, &mut scenario);
     scenario
+}
+
+/// Some of those who send VBR by their adapter have more than a burst to send, where nothing but
+/// their shaper's contract holds them to it: it is not changed.
+fn bursts(draw: &mut Draw, scenario: &mut Scenario) {
+    let changes = scenario.faults.iter().filter_map(|fault| match fault {
+        FaultSpec::Modify {
+            connection,
+            sender: true,
+            ..
+        } => Some(connection),
+        _ => None,
+    });
+    let changed: BTreeSet<&String> = changes.collect();
+    for source in scenario.sources.iter_mut().filter(|one| one.by_adapter) {
+        let mut all = scenario.connections.iter();
+        let connection = all.find(|spec| spec.name == source.connection);
+        let is_vbr = connection.is_some_and(|spec| spec.contract.starts_with("vbr"));
+        let is_changed = changed.contains(&source.connection);
+        if source.hazard || !is_vbr || is_changed || !draw.percent(60) {
+            continue;
+        }
+        if let Traffic::Paced { cell_s } | Traffic::OnOff { cell_s, .. } = &mut source.traffic {
+            *cell_s *= 4;
+        }
+    }
 }
 
 /// Senders and hazards to the left, one or two switches, readers to the right.

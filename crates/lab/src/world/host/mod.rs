@@ -394,7 +394,7 @@ impl Host {
         for client in &mut self.clients {
             client.has_written = false;
         }
-        self.look_who_waits();
+        self.look_who_waits(time);
         self.rest_begins(now, net);
     }
 

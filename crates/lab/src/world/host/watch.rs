@@ -1,6 +1,6 @@
 //! What is watched of every adapter, also where no reference runs beside it: that a step has no
 //! more work than it may have (I17), and that what leaves conforms to its contract and leaves no
-//! slot of a line empty for which best effort waits (I13).
+//! slot of a line empty for which best effort waits, or a burst of VBR (I13).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Host;
 use super::notice_check::Told;
 use super::rests::{shaped_late, transmit_fifo};
 use crate::board::{KINDS, LabBoard};
-use crate::reference::Policer;
+use crate::reference::{Policer, policers};
 use crate::world::line::{Line, address_of};
 use crate::world::net::Net;
 use crate::world::{Octets, Ps};
@@ -62,8 +62,8 @@ struct Sender {
     aal: Aal,
     /// In the middle of a PDU of AAL5.
     is_inside: bool,
-    /// None: best effort, as fast as it can.
-    policer: Option<Policer>,
+    /// Of its rate and, if it is VBR, of its sustained rate. None: best effort, as fast as it can.
+    policers: [Option<Policer>; 2],
     /// Cells that it can make good at once, and one.
     late: u64,
     /// Of one with a rate.
@@ -72,7 +72,13 @@ struct Sender {
 
 impl Sender {
     fn is_greedy(&self) -> bool {
-        self.policer.is_none() && self.aal == Aal::Aal5
+        self.policers[0].is_none() && self.aal == Aal::Aal5
+    }
+
+    /// Whether its next cell may leave whenever its line has a slot for it.
+    fn has_its_time(&self, now: Time) -> bool {
+        let mut policers = self.policers.iter().flatten();
+        policers.all(|policer| policer.conforms(now.ns()))
     }
 
     /// Whether a cell of its begins a PDU.
@@ -95,6 +101,9 @@ struct Port {
     senders: BTreeMap<u32, Sender>,
     /// Of these, best effort on AAL5 that may send as fast as it can.
     greedy: Vec<VcId>,
+    /// Of these, VBR on AAL5 that was not changed: its shaper knows what it has sent before, and
+    /// its policers do not.
+    bursting: Vec<(VcId, u32)>,
     /// The most cells that all of them together could make good at once, and one of each.
     late: u64,
     /// Steps in a row after which best effort waited.
@@ -162,11 +171,15 @@ impl Watch {
 
     /// A VC is open, or changed.
     pub(super) fn opens(&mut self, vc: VcId, request: &OpenRequest) {
+        let address = request.address.bits();
+        let senders = &self.ports[usize::from(request.port.0)].senders;
+        let is_changed = senders.contains_key(&address);
         self.closes(request);
         let Some(transmit) = request.transmit else {
             return;
         };
         let rate = transmit.rate.or(transmit.peak);
+        let mut policers = policers(request).into_iter();
         let cell_s = rate.map_or(0, |rate| rate.cell_s().into());
         let sender = Sender {
             vc,
@@ -174,14 +187,17 @@ impl Watch {
             cdvt: rate.map(|_| Ps::from_ns(transmit.cdvt_ns)),
             aal: request.aal,
             is_inside: false,
-            policer: rate.map(|rate| Policer::new(rate.cell_s(), transmit.cdvt_ns.into(), 0)),
+            policers: [policers.next(), policers.next()],
         };
         let port = &mut self.ports[usize::from(request.port.0)];
-        port.senders.insert(request.address.bits(), sender);
+        port.senders.insert(address, sender);
         let late = port.senders.values().map(|sender| sender.late).sum();
         port.late = port.late.max(late);
         if sender.is_greedy() {
             port.greedy.push(vc);
+        }
+        if transmit.sustained.is_some() && sender.aal == Aal::Aal5 && !is_changed {
+            port.bursting.push((vc, address));
         }
     }
 
@@ -205,7 +221,9 @@ impl Watch {
     /// It is closed.
     pub(super) fn closes(&mut self, request: &OpenRequest) {
         let port = &mut self.ports[usize::from(request.port.0)];
-        let gone = port.senders.remove(&request.address.bits());
+        let address = request.address.bits();
+        let gone = port.senders.remove(&address);
+        port.bursting.retain(|(_, other)| *other != address);
         if let Some(gone) = gone.filter(Sender::is_greedy) {
             port.greedy.retain(|vc| *vc != gone.vc);
         }
@@ -246,12 +264,13 @@ impl Watch {
         port.sent += 1;
         let sender = port.senders.get_mut(&address.bits())?;
         port.begun += u64::from(sender.begins(cell));
-        let policer = sender.policer.as_mut()?;
-        if !policer.conforms(now.ns()) {
+        if !sender.has_its_time(now) {
             return Some(format!("a cell of {address} leaves before its time"));
         }
-        policer.arrive(now.ns());
-        policer.charge(1);
+        for policer in sender.policers.iter_mut().flatten() {
+            policer.arrive(now.ns());
+            policer.charge(1);
+        }
         None
     }
 
@@ -275,7 +294,7 @@ impl Watch {
         let beyond = step.since(line.cell().times(host.fifo));
         let late = line.cell().times(SLACK).plus(beyond).plus(host.late);
         let idle = now.since(line.free_at().plus(late)).ns();
-        (idle > 0).then(|| format!("best effort waits, and its line has had nothing for {idle} ns"))
+        (idle > 0).then(|| format!("a VC waits, and its line has had nothing for {idle} ns"))
     }
 }
 
@@ -307,21 +326,30 @@ impl Host {
         self.watch.last = now;
     }
 
-    /// After a step: where best effort waits.
-    pub(super) fn look_who_waits(&mut self) {
+    /// After a step: where best effort waits, or VBR whose next cell both its buckets admit.
+    pub(super) fn look_who_waits(&mut self, now: Time) {
         for port in 0..self.watch.ports.len() {
-            let is_greedy = !self.watch.ports[port].greedy.is_empty();
-            let waits = is_greedy && self.waits(port);
+            let Port {
+                greedy, bursting, ..
+            } = &self.watch.ports[port];
+            let is_asked = !greedy.is_empty() || !bursting.is_empty();
+            let waits = is_asked && self.waits(now, port);
             let port = &mut self.watch.ports[port];
             port.waiting = if waits { port.waiting + 1 } else { 0 };
         }
     }
 
-    /// Whether best effort waits at a port.
+    /// Whether somebody waits at a port.
     #[inline(never)]
-    fn waits(&mut self, port: usize) -> bool {
-        let mut greedy = self.watch.ports[port].greedy.iter().take(LOOKED_AT);
-        greedy.any(|vc| {
+    fn waits(&mut self, now: Time, port: usize) -> bool {
+        let port = &self.watch.ports[port];
+        let bursting = port.bursting.iter().filter(|(_, address)| {
+            let sender = port.senders.get(address);
+            sender.is_some_and(|sender| sender.has_its_time(now))
+        });
+        let bursting = bursting.map(|(vc, _)| vc);
+        let mut waiting = port.greedy.iter().chain(bursting).take(LOOKED_AT);
+        waiting.any(|vc| {
             let Some(endpoint) = self.endpoints.get_mut(vc) else {
                 return false;
             };

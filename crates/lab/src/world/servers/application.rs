@@ -252,7 +252,7 @@ impl Application {
         let max_sdu = max_sdu.ok_or("the direction that was asked for is not there")?;
         self.paces(now, opened.transmit_credit)?;
         let aal = self.contract().and_then(|contract| contract.aal);
-        match (self.guaranteed(), opened.transmit_credit) {
+        match (self.pace(), opened.transmit_credit) {
             (Some(rate), Some(credit)) if self.sends => {
                 let cells = cells_of(aal.unwrap_or(Aal::Aal5), max_sdu);
                 let (rate, sdu) = (rate.cell_s().into(), max_sdu.into());
@@ -266,7 +266,7 @@ impl Application {
 
     /// Another pace; what was wrong with the one before, if anything.
     pub(crate) fn paces(&mut self, now: Time, credit: Option<Credit>) -> Result<(), String> {
-        let rate = self.guaranteed();
+        let rate = self.pace();
         let (max_sdu, aal) = (self.max_sdu().unwrap_or(0), self.contract());
         let aal = aal.and_then(|contract| contract.aal).unwrap_or(Aal::Aal5);
         let Some(held) = &mut self.held else {
@@ -297,6 +297,19 @@ impl Application {
     fn guaranteed(&self) -> Option<CellRate> {
         let category = self.contract()?.category;
         self.most().filter(|_| category != ServiceCategory::Ubr)
+    }
+
+    /// Cells per second of its credit: guaranteed, or of the bursts that it sends.
+    fn pace(&self) -> Option<CellRate> {
+        let guaranteed = self.guaranteed()?;
+        let sent = self.contract()?.transmit.filter(|_| self.sends);
+        let peak = sent.map_or(guaranteed, |descriptor| descriptor.peak().on(self.line));
+        let bursts =
+            sent.and_then(|descriptor| descriptor.mbs.filter(|_| descriptor.scr.is_some()));
+        Some(match bursts {
+            Some(mbs) if mbs.get() > 1 && peak > guaranteed => peak,
+            _ => guaranteed,
+        })
     }
 
     /// The rate that bounds what it sends, or what it may receive: guaranteed, or the peak rate of

@@ -13,7 +13,8 @@ use crate::world::servers::{KeptVc, SERVER_UID, Serving};
 /// all of the line.
 fn guaranteed(kept: &KeptVc, line: u64) -> [u64; 2] {
     let request = &kept.request;
-    let transmit = request.transmit.and_then(|transmit| transmit.rate);
+    let transmit = request.transmit;
+    let transmit = transmit.and_then(|one| one.sustained.map(|s| s.rate).or(one.rate));
     let receive = request.receive.filter(|receive| receive.guaranteed);
     let receive = receive.map_or(0, |receive| {
         let sustained = receive.sustained.map(|sustained| sustained.rate);
