@@ -49,7 +49,7 @@ pub use place::socket_path;
 pub use stream::StreamReader;
 
 pub use cellgate_core::Time;
-pub use cellgate_core::adapter::{Discard, DiscardCounts, Marks, Notification, VcStats};
+pub use cellgate_core::adapter::{Delays, Discard, DiscardCounts, Marks, Notification, VcStats};
 pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
     Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
@@ -58,12 +58,13 @@ pub use cellgate_core::contract::{
 pub use cellgate_core::line::{Bottleneck, LineCounts, LineError, LineSpec, Share};
 pub use cellgate_core::queue::SduOptions;
 pub use cellgate_core::server::{
-    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Caller, Change,
-    ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description,
-    DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
+    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Buffers, Caller, Change,
+    ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, DelayBounds,
+    Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
     InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open,
-    PingFlow, Quota, Refused, Reserve, Resource, ResourceInfo, RestInfo, ServerSection, Settings,
-    SharedCpu, Shortage, Span, UdpLink, UserQuota, UserSettings,
+    PingFlow, Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo,
+    ServerSection, Settings, SharedCpu, Shortage, Span, TransmitBound, UdpLink, UserQuota,
+    UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

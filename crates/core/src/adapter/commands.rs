@@ -350,6 +350,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             attachment: cold.request.attachment,
             ..*request
         };
+        cold.forget_delays(now);
         if let Some(receive) = &request.receive {
             if board.planted(Planted::ModifyForgivesDebt) {
                 vc.receiver.police = None;

@@ -3,7 +3,7 @@
 use super::plan::{Plan, Share};
 use super::{
     Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
-    Opened, Record, Refused, Request,
+    Opened, Precedence, Record, Refused, Request,
 };
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
 use crate::contract::{CellRate, TrafficContract};
@@ -195,6 +195,8 @@ pub(super) struct Connection {
     /// The contract that an Indication of this number offered.
     pub(super) offered: Option<(u64, TrafficContract)>,
     pub(super) at_risk: bool,
+    /// The most that the others of its interface could send before it.
+    pub(super) others: Precedence,
     pub(super) stats: VcStats,
 }
 
@@ -235,6 +237,7 @@ impl Connection {
             wanted: None,
             offered: None,
             at_risk: false,
+            others: Precedence::default(),
             stats: VcStats::default(),
         }
     }
@@ -353,6 +356,7 @@ impl Connection {
         let demand = self.grant.as_ref().map(Grant::demand);
         let demand = demand.unwrap_or(&self.plan.demand);
         let ppm = |ppm: u64| u32::try_from(ppm).unwrap_or(u32::MAX);
+        let bound = self.plan.bound(self.others);
         ConnectionInfo {
             number: self.number,
             address: self.address.clone(),
@@ -372,7 +376,9 @@ impl Connection {
             cpu_reserved_ppm: ppm(demand.adapter_ppm),
             cpu_expected_ppm: ppm(demand.adapter_expected_ppm),
             keeps_awake: self.plan.keeps_awake,
-            delay_ns: self.plan.delay_ns,
+            delay_ns: bound.receive.map(|bound| bound.without_stall_ns()),
+            buffers: self.plan.buffers(),
+            bound,
             stats: self.stats,
         }
     }

@@ -174,6 +174,7 @@ mod tests {
     use super::*;
     use crate::adapter::{Discard, Marks, VcStats};
     use crate::contract::CellRate;
+    use crate::server::{Buffers, DelayBounds};
 
     /// Memory whose writer can be met at work.
     struct File {
@@ -252,6 +253,8 @@ mod tests {
             cpu_expected_ppm: 0,
             keeps_awake: false,
             delay_ns: None,
+            buffers: Buffers::default(),
+            bound: DelayBounds::default(),
             stats,
         }
     }

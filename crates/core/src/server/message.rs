@@ -6,7 +6,8 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, Refused, Settings,
+    Address, DelayBounds, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, Refused,
+    Settings,
 };
 use crate::adapter::{AttachmentIndex, Marks, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
@@ -15,7 +16,7 @@ use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -468,8 +469,27 @@ pub struct ConnectionInfo {
     /// adapter, which [`AdapterInfo`] counts, comes on top. None: what it receives is not
     /// guaranteed.
     pub delay_ns: Option<u64>,
+    /// The memory for its PDUs.
+    pub buffers: Buffers,
+    /// How long its PDUs take at most, beside all that its interface has guaranteed at once since
+    /// it was opened, or since there is this server.
+    pub bound: DelayBounds,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
+}
+
+/// A connection's memory for PDUs; 0: it has none of a direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffers {
+    /// PDUs of the largest size that conform and are not given back yet.
+    pub receive_pdus: u64,
+    /// Octets of the receive buffer.
+    pub receive_octets: u64,
+    /// PDUs of the largest size that wait to be sent.
+    pub transmit_pdus: u64,
+    /// Octets of the transmit buffer.
+    pub transmit_octets: u64,
 }
 
 /// How the adapter has run: what its gap detector saw.

@@ -7,7 +7,8 @@ use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
-    Enclosed, Health, Indication, InterfaceState, On, Planted, Refused, RestInfo, Ticket,
+    Enclosed, Health, Indication, InterfaceState, On, Planted, Precedence, Refused, RestInfo,
+    Ticket,
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
@@ -284,6 +285,14 @@ impl<B: Bugs> Server<B> {
 
     /// Divides what is not guaranteed on a port among best effort.
     pub(super) fn divide_rest(&mut self, port: On<PortIndex>) {
+        let on_port = self.connections.values_mut().filter(|c| c.port == port);
+        let on_port: Vec<&mut Connection> = on_port.collect();
+        let each = on_port.iter().map(|c| c.plan.precedence());
+        let all = each.fold(Precedence::default(), Precedence::plus);
+        for connection in on_port {
+            let others = all.without(connection.plan.precedence());
+            connection.others = connection.others.or(others);
+        }
         for direction in [Direction::Transmit, Direction::Receive] {
             let on_port = self.connections.values_mut().filter(|c| c.port == port);
             let claiming = on_port.filter_map(|c| {

@@ -544,6 +544,8 @@ mod tests {
             cpu_expected_ppm: 0,
             keeps_awake: false,
             delay_ns: None,
+            buffers: Default::default(),
+            bound: Default::default(),
             stats: Default::default(),
         };
         let mut connections = vec![connection(1, "lo.0.32"), connection(2, "lo.0.32")];
