@@ -454,8 +454,10 @@ impl Cold {
         cold
     }
 
-    /// Takes the sustained rate of its request over; what was charged stays charged.
+    /// Takes the sustained rate of its request over; what was charged stays charged. Delays are
+    /// counted from now on.
     pub(super) fn configure(&mut self, now: Time, tolerance: Tolerance) {
+        (self.stats.delays, self.turn) = (Delays::default(), now);
         let Some(receive) = &self.request.receive else {
             return;
         };
@@ -466,11 +468,6 @@ impl Cold {
             tolerance.bucket(aal, sustained.rate, tolerated_ns, max_cells)
         });
         self.sustained = replace(now, self.sustained, fresh);
-    }
-
-    /// What is counted of delays begins at `now`.
-    pub(super) fn forget_delays(&mut self, now: Time) {
-        (self.stats.delays, self.turn) = (Delays::default(), now);
     }
 
     /// A PDU has left at `now`; the next is the first.

@@ -470,6 +470,7 @@ impl<B: Bugs> Server<B> {
             .filter(|connection| connection.announced)
             .map(super::connection::Connection::info);
         if let Some(info) = info {
+            let info = Box::new(info);
             self.tell_monitors(&Indication::Connection { change, info });
         }
     }

@@ -385,11 +385,13 @@ impl Connection {
 
     /// What is owed, with the counters as they are.
     pub(super) fn settle_owed(&mut self) -> Vec<(Asker, Result<Confirm, Refused>)> {
-        let stats = self.stats;
+        let stats = Box::new(self.stats);
         let owed = core::mem::take(&mut self.owed);
         let confirm = |owed: Owed| {
             let result = owed.result.map(|what| match what {
-                OwedConfirm::Closed => Confirm::Closed { stats },
+                OwedConfirm::Closed => Confirm::Closed {
+                    stats: stats.clone(),
+                },
                 OwedConfirm::Done => Confirm::Done,
             });
             (owed.asker, result)

@@ -222,7 +222,7 @@ pub enum Confirm {
     /// The connection is closed.
     Closed {
         /// Its last counters.
-        stats: VcStats,
+        stats: Box<VcStats>,
     },
     /// A permanent connection is open.
     Added {
@@ -392,13 +392,13 @@ pub enum Indication {
         /// Which of the three.
         change: Change,
         /// The connection, with its last counters if it was closed.
-        info: ConnectionInfo,
+        info: Box<ConnectionInfo>,
     },
     /// For monitors: an interface was added or removed.
     Interface {
         /// Which of the two.
         change: Change,
-        info: InterfaceInfo,
+        info: Box<InterfaceInfo>,
     },
 }
 

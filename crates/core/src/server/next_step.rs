@@ -268,7 +268,7 @@ impl<B: Bugs> Server<B> {
         }
         self.work.freed = true;
         if connection.announced {
-            let info = connection.info();
+            let info = Box::new(connection.info());
             let change = Change::Removed;
             self.tell_monitors(&Indication::Connection { change, info });
         }

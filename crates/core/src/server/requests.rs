@@ -12,7 +12,7 @@ use super::{
     Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
     descriptions,
 };
-use crate::adapter::{Config, PortIndex, VcId, VcStats};
+use crate::adapter::{Config, PortIndex, VcId};
 use crate::contract::TrafficContract;
 use crate::keeper::Ask;
 use crate::wire::VpiVci;
@@ -205,7 +205,7 @@ impl<B: Bugs> Server<B> {
             Request::Add(open) => self.open(asker, open, true),
             Request::Close => {
                 client.may_have_closed = false;
-                let stats = VcStats::default();
+                let stats = Box::default();
                 Ok(Some(Confirm::Closed { stats }))
             }
             Request::Describe => Ok(Some(Confirm::Description(descriptions()))),
