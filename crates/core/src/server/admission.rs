@@ -583,6 +583,7 @@ fn enough(
         free,
         quota,
         offer: None,
+        others: Vec::new(),
         limit: None,
     })
 }

@@ -29,6 +29,7 @@ pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
             free,
             quota: None,
             offer: None,
+            others: Vec::new(),
             limit,
         }),
         AdapterRefusal::NoReturn => Refused::NoReturn,

@@ -31,6 +31,7 @@ pub mod lambda;
 mod machine;
 mod message;
 mod next_step;
+mod offers;
 mod pages;
 mod plan;
 mod planted;

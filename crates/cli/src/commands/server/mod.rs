@@ -163,6 +163,7 @@ mod tests {
             free: 1,
             quota: None,
             offer: None,
+            others: Vec::new(),
             limit: None,
         };
         let contract = Refused::Contract {
