@@ -62,7 +62,7 @@ pub use cellgate_core::server::{
     ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, DelayBounds,
     Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
     InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open,
-    PingFlow, Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo,
+    PingFlow, Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo, RiskInfo,
     ServerSection, Settings, SharedCpu, Shortage, Span, TransmitBound, UdpLink, UserQuota,
     UserSettings,
 };

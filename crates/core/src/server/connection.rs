@@ -3,7 +3,7 @@
 use super::plan::{Plan, Share};
 use super::{
     Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
-    Opened, Precedence, Record, Refused, Request,
+    Opened, Precedence, Record, Refused, Request, RiskInfo,
 };
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
 use crate::contract::{CellRate, TrafficContract};
@@ -194,7 +194,8 @@ pub(super) struct Connection {
     pub(super) wanted: Option<TrafficContract>,
     /// The contract that an Indication of this number offered.
     pub(super) offered: Option<(u64, TrafficContract)>,
-    pub(super) at_risk: bool,
+    /// Of its guarantee.
+    pub(super) risk: Option<RiskInfo>,
     /// The most that the others of its interface could send before it.
     pub(super) others: Precedence,
     pub(super) stats: VcStats,
@@ -236,7 +237,7 @@ impl Connection {
             announced: false,
             wanted: None,
             offered: None,
-            at_risk: false,
+            risk: None,
             others: Precedence::default(),
             stats: VcStats::default(),
         }
@@ -377,6 +378,8 @@ impl Connection {
             cpu_expected_ppm: ppm(demand.adapter_expected_ppm),
             keeps_awake: self.plan.keeps_awake,
             delay_ns: bound.receive.map(|bound| bound.without_stall_ns()),
+            risk: self.risk.clone(),
+            offer: self.offered.as_ref().map(|(_, offer)| offer.to_string()),
             buffers: self.plan.buffers(),
             bound,
             stats: self.stats,

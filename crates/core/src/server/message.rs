@@ -469,6 +469,11 @@ pub struct ConnectionInfo {
     /// adapter, which [`AdapterInfo`] counts, comes on top. None: what it receives is not
     /// guaranteed.
     pub delay_ns: Option<u64>,
+    /// Why its guarantee cannot be kept, or could not; none: it could since it was opened, or since
+    /// there is this server.
+    pub risk: Option<RiskInfo>,
+    /// The contract that it was offered ([`Indication::CanGrow`]) and has not answered.
+    pub offer: Option<String>,
     /// The memory for its PDUs.
     pub buffers: Buffers,
     /// How long its PDUs take at most, beside all that its interface has guaranteed at once since
@@ -476,6 +481,18 @@ pub struct ConnectionInfo {
     pub bound: DelayBounds,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
+}
+
+/// A guarantee that is, or was, at risk ([`Indication::AtRisk`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RiskInfo {
+    /// Why, for people.
+    pub reason: String,
+    /// When the server saw it last, nanoseconds of `CLOCK_MONOTONIC`.
+    pub seen_ns: u64,
+    /// Whether it is so as of the server's last look.
+    pub now: bool,
 }
 
 /// A connection's memory for PDUs; 0: it has none of a direction.

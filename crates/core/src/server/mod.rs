@@ -72,7 +72,7 @@ pub use machine::Server;
 pub use message::{
     AdapterInfo, Buffers, Caller, Change, Confirm, ConnectionInfo, Description, EndReason,
     FromClient, FromServer, Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo,
-    Response, RestInfo, SharedCpu, VERSION,
+    Response, RestInfo, RiskInfo, SharedCpu, VERSION,
 };
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};

@@ -8,7 +8,7 @@ use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
     Enclosed, Health, Indication, InterfaceState, On, Planted, Precedence, Refused, RestInfo,
-    Ticket,
+    RiskInfo, Ticket,
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
@@ -248,6 +248,7 @@ impl<B: Bugs> Server<B> {
             };
             self.tell(user.client, indication, Enclosed::Nothing);
         }
+        self.announce(number, Change::Changed);
     }
 
     fn remove(&mut self, number: u32) {
@@ -355,6 +356,7 @@ impl<B: Bugs> Server<B> {
                 connection.wanted = None;
                 connection.offered = Some((id, contract));
             }
+            self.announce(number, Change::Changed);
         }
     }
 
@@ -442,7 +444,7 @@ impl<B: Bugs> Server<B> {
                 self.announce_interface(&name, Change::Changed);
             }
         }
-        let mut told = Vec::new();
+        let (mut told, mut changed, now) = (Vec::new(), Vec::new(), self.now);
         let connections = self.connections.values_mut();
         for connection in connections.filter(|one| one.port.adapter == adapter) {
             let receives = connection.plan.max_sdu(Direction::Receive).is_some();
@@ -458,15 +460,34 @@ impl<B: Bugs> Server<B> {
             } else {
                 late.clone().or_else(|| overdrawn.clone())
             };
-            let was = core::mem::replace(&mut connection.at_risk, reason.is_some());
-            if let (Some(reason), Some(user), false) = (reason, connection.user, was)
-                && connection.plan.is_guaranteed()
-            {
-                told.push((user.client, reason));
+            if !connection.plan.is_guaranteed() {
+                connection.risk = None;
+                continue;
+            }
+            let was = connection.risk.as_ref().is_some_and(|risk| risk.now);
+            if was != reason.is_some() {
+                changed.push(connection.number);
+            }
+            if let (Some(reason), Some(user), false) = (&reason, connection.user, was) {
+                told.push((user.client, reason.clone()));
+            }
+            match (reason, &mut connection.risk) {
+                (Some(reason), risk) => {
+                    *risk = Some(RiskInfo {
+                        reason,
+                        seen_ns: now.ns(),
+                        now: true,
+                    });
+                }
+                (None, Some(risk)) => risk.now = false,
+                (None, None) => {}
             }
         }
         for (client, reason) in told {
             self.tell(client, Indication::AtRisk { reason }, Enclosed::Nothing);
+        }
+        for number in changed {
+            self.announce(number, Change::Changed);
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 mod frame;
+mod growth;
 pub(crate) mod itf;
 mod monitor;
 pub(crate) mod msna;

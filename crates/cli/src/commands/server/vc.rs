@@ -227,6 +227,7 @@ fn in_full(info: &ConnectionInfo) -> String {
     } else {
         "best effort"
     };
+    let share = if info.guaranteed { "" } else { ", its share" };
     let notify = NotifyWord(info.notification.unwrap_or(Notification::LastCell));
     let pdus = |pdus: Option<u32>| pdus.map_or("by contract".to_owned(), |pdus| pdus.to_string());
     let buffer = |pdus: u64, octets: u64| match pdus {
@@ -237,8 +238,8 @@ fn in_full(info: &ConnectionInfo) -> String {
     let mut rows = vec![
         [info.address.to_string(), info.contract.clone()],
         ["promise".to_owned(), promise.to_owned()],
-        ["transmit".to_owned(), rate(info.transmit)],
-        ["receive".to_owned(), rate(info.receive)],
+        [format!("transmit{share}"), rate(info.transmit)],
+        [format!("receive{share}"), rate(info.receive)],
         ["notify".to_owned(), notify.to_string()],
         ["marks".to_owned(), MarksWord(info.marks).to_string()],
         ["transmit PDUs".to_owned(), pdus(info.transmit_pdus)],
@@ -276,6 +277,13 @@ fn in_full(info: &ConnectionInfo) -> String {
         ],
     ];
     rows.splice(10..10, delays(info));
+    if let Some(offer) = &info.offer {
+        rows.insert(2, ["may grow to".to_owned(), offer.clone()]);
+    }
+    if let Some(risk) = &info.risk {
+        let label = if risk.now { "at risk" } else { "was at risk" };
+        rows.insert(2, [label.to_owned(), risk.reason.clone()]);
+    }
     if info.keeps_awake {
         let why = "its CDVT is shorter than a rest, so the adapter does not rest while it is open";
         rows.insert(10, ["keeps awake".to_owned(), why.to_owned()]);

@@ -89,6 +89,12 @@ macro_rules! connection {
                 "cpu_reserved_ppm":442,
                 "cpu_expected_ppm":219,
                 "delay_ns":10000000,
+                "risk":{
+                    "reason":"the link of its interface is down",
+                    "seen_ns":81000000000,
+                    "now":false
+                },
+                "offer":null,
                 "buffers":{
                     "receive_pdus":4,
                     "receive_octets":8192,

@@ -570,6 +570,8 @@ fn who_was_refused_is_told_once_that_it_can_grow() {
         panic!("{told:?}");
     };
     assert_eq!(contract, wanted);
+    let offered = |world: &mut World| world.list(client)[0].offer.clone();
+    assert_eq!(offered(&mut world).as_deref(), Some(wanted));
     let small = world.opened(ROOT, 102, "cbr:pcr=1000,max_sdu=9180");
     world.hang_up(small);
     world.finish();
@@ -581,6 +583,7 @@ fn who_was_refused_is_told_once_that_it_can_grow() {
         panic!("{modified:?}");
     };
     assert_eq!((opened.contract.as_str(), memory), (wanted, true));
+    assert_eq!(offered(&mut world), None);
     // Nothing more is wanted, and the Indication is used up.
     let other = world.opened(ROOT, 102, "cbr:pcr=1000,max_sdu=9180");
     world.hang_up(other);

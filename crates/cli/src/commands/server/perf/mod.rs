@@ -17,7 +17,7 @@ mod verdict;
 use std::fs;
 use std::time::Duration;
 
-use cellgate::{Address, Connection};
+use cellgate::{Address, Builder, Connection, TrafficContract};
 use cellgate_core::wire::VpiVci;
 use cellgate_host::clock::MonotonicClock;
 use cellgate_report::bitrate;
@@ -25,7 +25,7 @@ use cellgate_report::output::Exit;
 
 use super::recv::seconds;
 use super::transfer::{CONTRACT, Way, one_way, to_send};
-use super::{Misuse, Server};
+use super::{Misuse, Server, growth};
 
 /// What reports are returned under. They hold less than 800 octets.
 const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
@@ -82,6 +82,10 @@ pub(crate) struct Args {
         conflicts_with = "serve"
     )]
     bitrate: Option<u64>,
+    /// Where the client's contract is refused for want of something, begin under what is offered
+    /// instead, and take more as soon as there is; what is promised is what it begins with
+    #[arg(long, conflicts_with = "serve")]
+    grow: bool,
     /// From one line to the next
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
@@ -111,7 +115,7 @@ impl Args {
             Way::Receive => Way::Transmit,
         };
         let report_contract = one_way(REPORT_CONTRACT, back).map_err(Misuse)?;
-        let connection = |address, contract| {
+        let connection = |address, contract: TrafficContract| {
             Connection::builder()
                 .address(address)
                 .contract(contract)
@@ -121,7 +125,13 @@ impl Args {
             Way::Transmit => {
                 let incoming = connection(report, report_contract).open()?;
                 let waiting = to_send(&self.contract);
-                let outgoing = connection(data, contract).transmit_pdus(waiting).open()?;
+                let with = |builder: Builder| builder.transmit_pdus(waiting);
+                let outgoing = match self.grow {
+                    true => growth::open(&contract, |text| {
+                        with(connection(data.clone(), contract).contract(text))
+                    })?,
+                    false => with(connection(data, contract)).open()?,
+                };
                 Ends { outgoing, incoming }
             }
             Way::Receive => {
