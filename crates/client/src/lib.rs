@@ -50,7 +50,7 @@ pub use stream::StreamReader;
 
 pub use cellgate_core::Time;
 pub use cellgate_core::adapter::{
-    Discard, DiscardCounts, Event, EventKind, Marks, Notification, VcStats,
+    Delays, Discard, DiscardCounts, Event, EventKind, Marks, Notification, VcStats,
 };
 pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
@@ -60,13 +60,13 @@ pub use cellgate_core::contract::{
 pub use cellgate_core::line::{Bottleneck, LineCounts, LineError, LineSpec, Share};
 pub use cellgate_core::queue::SduOptions;
 pub use cellgate_core::server::{
-    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Caller, Change,
-    ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description,
-    DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
+    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Buffers, Caller, Change,
+    ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, DelayBounds,
+    Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
     InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open,
-    PingFlow, QueueThreshold, Quota, Refused, Reserve, Resource, ResourceInfo, RestInfo,
-    ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError, UdpLink, UserQuota,
-    UserSettings,
+    PingFlow, QueueThreshold, Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo,
+    RestInfo, RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError,
+    TransmitBound, UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

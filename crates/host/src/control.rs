@@ -11,8 +11,9 @@ pub use cellgate_shm::socket::{FDS_MAX, MESSAGE_MAX, Received, pair, receive, se
 mod tests {
     use cellgate_core::Time;
     use cellgate_core::adapter::{
-        Aal, AdapterStats, AttachmentIndex, ClpScope, Discard, DiscardCounts, Excess, Interleaving,
-        Marks, Notification, OpenRequest, PortIndex, Receive, Sustained, Transmit, VcInfo, VcStats,
+        Aal, AdapterStats, AttachmentIndex, ClpScope, Delays, Discard, DiscardCounts, Excess,
+        Interleaving, Marks, Notification, OpenRequest, PortIndex, Receive, Sustained, Transmit,
+        VcInfo, VcStats,
     };
     use cellgate_core::contract::CellRate;
     use cellgate_core::wire::VpiVci;
@@ -82,6 +83,10 @@ mod tests {
             cells_transmitted: MOST,
             pdus_transmitted: MOST,
             pdus_crossed: MOST,
+            delays: Delays {
+                max_ns: MOST,
+                counts: [MOST; Delays::BUCKETS],
+            },
             client_faults: MOST,
         };
         let vc = VcId {

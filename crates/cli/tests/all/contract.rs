@@ -21,10 +21,23 @@ interval at jitter=default, ns      13680000         -
 credit at jitter=default, octets       81920         -
 interval at jitter=high, ns         68400000         -
 credit at jitter=high, octets         409600         -
-policing limit, ns                         -   1368000
-receive buffer, PDUs                       -        23
-receive buffer, octets                     -    189888
-delay to the reader, ns                    -  30250000
+policing limit, ns                         -   2592000
+buffer, PDUs                              11        33
+buffer, octets                         98304    364544
+delay at most, ns                   32965606  40250000
+of it: its cells at their rate       1368000         -
+of it: cells of others                  3856         -
+of it: the adapter's rest             718750    250000
+of it: the adapter's stall          30875000  30000000
+of it: the reader's wake-up                -  10000000
+jitter at most, ns                  32480606  40250000
+behind a full buffer, ns more       15048000         -
+
+assumed: the documented defaults, as no server runs
+  CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
+  a reader is up after 10000000 ns; the adapter stands still for 30000000 ns
+  the adapter rests, and is up 250000 ns after that
+  0 cells of other guaranteed connections go first, 0 more after a stall
 ";
 
 #[test]
@@ -66,7 +79,7 @@ fn canonical_forms_come_first_and_are_their_own() {
 }
 
 #[test]
-fn best_effort_has_no_credit_no_policing_limit_and_no_buffer() {
+fn best_effort_has_no_credit_no_policing_limit_and_no_bound() {
     assert_prints(
         &["ubr:tx:none,rx:max_sdu=40"],
         "\
@@ -81,6 +94,14 @@ peak rate, bit/s of such SDUs              -  113026240
 sustained rate, bit/s of such SDUs         -  113026240
 T of a cell, ns                            -       2832
 T of the PDU, ns                           -       2832
+buffer, PDUs                               -      14512
+buffer, octets                             -     929792
+
+assumed: the documented defaults, as no server runs
+  CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
+  a reader is up after 10000000 ns; the adapter stands still for 30000000 ns
+  the adapter rests, and is up 250000 ns after that
+  0 cells of other guaranteed connections go first, 0 more after a stall
 ",
     );
 }
@@ -107,6 +128,21 @@ interval at jitter=default, ns      18700000        -
 credit at jitter=default, octets       81920        -
 interval at jitter=high, ns         93500000        -
 credit at jitter=high, octets         409600        -
+buffer, PDUs                              11        -
+buffer, octets                         98304        -
+delay at most, ns                   33467606        -
+of it: its cells at their rate       1870000        -
+of it: cells of others                  3856        -
+of it: the adapter's rest             718750        -
+of it: the adapter's stall          30875000        -
+jitter at most, ns                  32482606        -
+behind a full buffer, ns more       20570000        -
+
+assumed: the documented defaults, as no server runs
+  CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
+  a reader is up after 10000000 ns; the adapter stands still for 30000000 ns
+  the adapter rests, and is up 250000 ns after that
+  0 cells of other guaranteed connections go first, 0 more after a stall
 ",
     );
 }
@@ -122,19 +158,29 @@ fn an_sdu_of_aal0_is_a_cell() {
         "\
 cbr,aal0:tx:none,rx:pcr=1000,cdvt=3ms
 
-                                    transmit  receive
-peak rate, cells/s                         -     1000
-sustained rate, cells/s                    -     1000
-largest SDU, octets                        -       52
-cells of its PDU                           -        1
-peak rate, bit/s of such SDUs              -   416000
-sustained rate, bit/s of such SDUs         -   416000
-T of a cell, ns                            -  1000000
-T of the PDU, ns                           -  1000000
-policing limit, ns                         -  3000000
-receive buffer, PDUs                       -        6
-receive buffer, octets                     -      384
-delay to the reader, ns                    -  1750000
+                                    transmit   receive
+peak rate, cells/s                         -      1000
+sustained rate, cells/s                    -      1000
+largest SDU, octets                        -        52
+cells of its PDU                           -         1
+peak rate, bit/s of such SDUs              -    416000
+sustained rate, bit/s of such SDUs         -    416000
+T of a cell, ns                            -   1000000
+T of the PDU, ns                           -   1000000
+policing limit, ns                         -  31000000
+buffer, PDUs                               -        65
+buffer, octets                             -      8192
+delay at most, ns                          -  31750000
+of it: the adapter's rest                  -    250000
+of it: the adapter's stall                 -  30000000
+of it: the reader's wake-up                -   1500000
+jitter at most, ns                         -  31750000
+
+assumed: the documented defaults, as no server runs
+  CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
+  a reader is up after 1500000 ns; the adapter stands still for 30000000 ns
+  the adapter rests, and is up 250000 ns after that
+  0 cells of other guaranteed connections go first, 0 more after a stall
 ",
     );
 }
@@ -174,7 +220,7 @@ fn json_names_its_units() {
         "excess": "discard",
         "jitter": "default",
         "line_cell_s": 353207,
-        "wake_up_ns": 30000000,
+        "wake_up_ns": 10000000,
         "transmit": null,
         "receive": {
             "peak_cell_s": 3000,
@@ -188,12 +234,33 @@ fn json_names_its_units() {
             "pdu_time_ns": 1000000,
             // 20 cells, each 2/3 of 1/1000 s early.
             "burst_tolerance_ns": 13333334,
-            "policing_limit_ns": 333334,
-            "buffer_pdus": 31,
-            "buffer_octets": 1984,
-            "delay_ns": 30250000,
+            // A PDU and 28 of a clump, and the CDVT of 1 ms.
+            "policing_limit_ns": 10666667,
+            "policing_sustained_limit_ns": 43333334,
+            "buffer_pdus": 85,
+            "buffer_octets": 8192,
+            "delay_ns": 10250000,
+            "bound": {
+                "delay_ns": 40250000,
+                "jitter_ns": 40250000,
+                "rest_ns": 250000,
+                "silent_ns": 0,
+                "wake_up_ns": 10000000,
+                "stall_ns": 30000000,
+            },
         },
         "refused": null,
+        "assumed": {
+            "server": null,
+            "interface": null,
+            "cdvt_ns": 1000000,
+            "wake_up_ns": 10000000,
+            "gap_max_ns": 30000000,
+            "clump_cells": 29,
+            "idle": "adaptive",
+            "late_ns": 250000,
+            "others": { "cells": 0, "made_good": 0 },
+        },
     });
     assert_eq!(printed, expected);
 }
@@ -319,8 +386,10 @@ fn a_reader_that_went_away_is_no_failure() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-fn contract(arguments: &[&str]) -> Output {
+/// What it says where no server runs.
+pub(crate) fn contract(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cellgate"))
+        .env("CELLGATE_SOCKET", "/nonexistent/control.sock")
         .arg("contract")
         .args(arguments)
         .output()

@@ -7,6 +7,7 @@ mod bench_client;
 mod captures;
 mod contract;
 mod decode;
+mod delays;
 mod fed;
 mod files;
 mod files_over;

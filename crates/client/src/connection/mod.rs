@@ -300,7 +300,7 @@ impl Connection {
     pub fn close(self, linger: Duration) -> Result<VcStats, Error> {
         let flushed = self.flush(linger);
         let closed = match self.request(Request::Close)? {
-            Confirm::Closed { stats } => stats,
+            Confirm::Closed { stats } => *stats,
             other => return Err(unexpected(&other)),
         };
         flushed.map(|()| closed)

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Aal, Discard, DiscardCounts, Marks, PortIndex};
+use super::{Aal, Delays, Discard, DiscardCounts, Marks, PortIndex};
 use crate::Time;
 use crate::aal::aal34;
 use crate::contract::CellRate;
@@ -305,6 +305,9 @@ pub struct VcStats {
     /// buffer.
     #[serde(default)]
     pub pdus_crossed: u64,
+    /// How long these took, since the VC's contract changed last.
+    #[serde(default)]
+    pub delays: Delays,
     /// Transmit descriptors that named no valid SDU, and indices that could not be.
     pub client_faults: u64,
 }

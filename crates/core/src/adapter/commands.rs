@@ -351,12 +351,12 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             attachment: cold.request.attachment,
             ..*request
         };
+        cold.configure(now, tolerance);
         if let Some(receive) = &request.receive {
             if board.planted(Planted::ModifyForgivesDebt) {
                 vc.receiver.police = None;
             }
             vc.receiver.configure(now, request.aal, receive, tolerance);
-            cold.configure(now, tolerance);
             if board.planted(Planted::ModifyMaxSduNow) {
                 vc.receiver.pdu_bounds = Bounds::new(request.aal, receive.max_sdu);
             }

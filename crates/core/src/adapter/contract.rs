@@ -1,7 +1,9 @@
 //! A traffic contract in the adapter's terms: what to open, and the memory that it takes.
 
+use serde::{Deserialize, Serialize};
+
 use super::aal::Interleaving;
-use super::vc::{Bounds, PDU_ALIGN};
+use super::vc::{Bounds, PDU_ALIGN, Tolerance};
 use super::{
     Aal, AttachmentIndex, ClpScope, Excess, Marks, Notification, OpenRequest, PortIndex, Receive,
     Sustained, SustainedRate, Transmit,
@@ -116,9 +118,22 @@ pub struct Terms {
     pub receive: Option<Receive>,
     /// The transmit direction, if there is one.
     pub transmit: Option<Transmit>,
+    /// PDUs of the largest size that its memory has room for.
+    pub pdus: Waiting,
     /// Octets that conforming PDUs can take of the receive buffer.
     receive_octets: u64,
     transmit_octets: u64,
+}
+
+/// PDUs of the largest size that a VC's memory has room for; 0: the direction is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waiting {
+    /// That conform to the contract and are not given back yet, the one that is being read
+    /// included.
+    pub receive: u64,
+    /// That wait to be sent.
+    pub transmit: u64,
 }
 
 impl Terms {
@@ -140,8 +155,12 @@ impl Terms {
             aal: with.aal,
             receive: receive.map(|(receive, _)| receive),
             transmit: transmit.map(|(transmit, _)| transmit),
-            receive_octets: receive.map_or(0, |(_, octets)| octets),
-            transmit_octets: transmit.map_or(0, |(_, octets)| octets),
+            pdus: Waiting {
+                receive: receive.map_or(0, |(_, room)| room.pdus),
+                transmit: transmit.map_or(0, |(_, room)| room.pdus),
+            },
+            receive_octets: receive.map_or(0, |(_, room)| room.octets),
+            transmit_octets: transmit.map_or(0, |(_, room)| room.octets),
         })
     }
 
@@ -150,6 +169,35 @@ impl Terms {
     /// leaves it keeps the CDVT.
     pub const fn made_good_ns(cdvt_ns: u64) -> u64 {
         cdvt_ns - cdvt_ns / 8
+    }
+
+    /// How early a PDU's first cell may be by the peak rate, and by the sustained rate, in
+    /// nanoseconds, where the link brings so many cells at once; none: the rate does not judge.
+    pub fn policing_ns(&self, clump_cells: u16) -> [Option<u64>; 2] {
+        let Some(receive) = &self.receive else {
+            return [None, None];
+        };
+        let tolerance = Tolerance {
+            clump_cells,
+            pdu_time: true,
+        };
+        let max_cells = Bounds::new(self.aal, receive.max_sdu).max_cells;
+        let bucket = |rate, cdvt_ns| {
+            let bucket = tolerance.bucket(self.aal, rate, cdvt_ns, max_cells);
+            bucket.tolerance_ns()
+        };
+        let peak = receive.rate.map(|rate| bucket(rate, receive.cdvt_ns));
+        let sustained = receive.sustained.map(|sustained| {
+            let burst_ns = sustained.burst_tolerance_ns;
+            bucket(sustained.rate, receive.cdvt_ns.saturating_add(burst_ns))
+        });
+        [peak, sustained]
+    }
+
+    /// Cells of the largest PDU that it sends; 0: it does not send.
+    pub fn transmit_cells(&self) -> u32 {
+        let sent = self.transmit.map(|transmit| transmit.max_sdu);
+        sent.map_or(0, |sdu| Bounds::new(self.aal, sdu).max_cells.into())
     }
 
     /// The request that opens a VC on these terms.
@@ -253,6 +301,13 @@ fn check(contract: &TrafficContract, marks: Marks) -> Result<(), Unserved> {
     }
 }
 
+/// PDUs of the largest size, and the octets of buffer that they take.
+#[derive(Clone, Copy)]
+struct RoomFor {
+    pdus: u64,
+    octets: u64,
+}
+
 /// A contract and what it is served with.
 struct Context<'a> {
     contract: &'a TrafficContract,
@@ -261,8 +316,8 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// How it receives, and the octets that conforming PDUs can take.
-    fn receive(&self, descriptor: &TrafficDescriptor) -> Result<(Receive, u64), Unserved> {
+    /// How it receives, and the room that conforming PDUs can take.
+    fn receive(&self, descriptor: &TrafficDescriptor) -> Result<(Receive, RoomFor), Unserved> {
         let sustained = self.sustained(descriptor)?;
         let policed = self.contract.policing() != Police::Buffer;
         // The sustained rate judges beside a peak rate.
@@ -283,19 +338,19 @@ impl Context<'_> {
             queue_threshold: 0,
             guaranteed: self.contract.category != ServiceCategory::Ubr,
         };
-        let octets = self.receive_octets(descriptor, &receive);
-        let reserve = u32::try_from(octets).unwrap_or(u32::MAX);
+        let room = self.receive_room(descriptor, &receive);
+        let reserve = u32::try_from(room.octets).unwrap_or(u32::MAX);
         receive.excess = match self.contract.excess {
             contract::Excess::Discard => Excess::Discard,
             contract::Excess::Tag => Excess::Tag { reserve },
             contract::Excess::WhenIdle => Excess::WhenIdle { reserve },
         };
-        Ok((receive, octets))
+        Ok((receive, room))
     }
 
-    /// Octets of buffer for whatever the policer lets in before the reader has given it back
-    /// (paper 003's Equation 2, and what that leaves out).
-    fn receive_octets(&self, descriptor: &TrafficDescriptor, receive: &Receive) -> u64 {
+    /// Buffer for whatever the policer lets in before the reader has given it back (paper 003's
+    /// Equation 2, and what that leaves out).
+    fn receive_room(&self, descriptor: &TrafficDescriptor, receive: &Receive) -> RoomFor {
         let assumed = self.assumptions;
         let stream = self.stream(descriptor, receive.max_sdu);
         let clump = assumed.clump_cells.saturating_sub(1);
@@ -314,11 +369,14 @@ impl Context<'_> {
         let kept = self.aal.interleaving().map_or(0, |interleaving| {
             u64::from(interleaving.mids) * pdu_octets(self.aal, receive.max_sdu)
         });
-        cells.saturating_mul(PDU_ALIGN).saturating_add(kept)
+        RoomFor {
+            pdus,
+            octets: cells.saturating_mul(PDU_ALIGN).saturating_add(kept),
+        }
     }
 
-    /// How it transmits, and the octets of a buffer that does not make its writer wait.
-    fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, u64), Unserved> {
+    /// How it transmits, and a buffer that does not make its writer wait.
+    fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, RoomFor), Unserved> {
         let best_effort = self.contract.category == ServiceCategory::Ubr;
         let sustained = self.sustained(descriptor)?.map(|sustained| SustainedRate {
             rate: sustained.rate,
@@ -355,9 +413,10 @@ impl Context<'_> {
             None => stream.buffer_pdus(late).max(credit),
         };
         // No SDU straddles the end of the buffer: what is left there may be lost.
-        let pdus = pdus.saturating_add(1);
-        let room = u64::from(max_sdu).next_multiple_of(PDU_ALIGN);
-        Ok((transmit, pdus.saturating_mul(room)))
+        let places = pdus.saturating_add(1);
+        let place = u64::from(max_sdu).next_multiple_of(PDU_ALIGN);
+        let octets = places.saturating_mul(place);
+        Ok((transmit, RoomFor { pdus, octets }))
     }
 
     /// The second bucket of VBR; none for other categories.

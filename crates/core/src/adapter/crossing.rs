@@ -139,7 +139,7 @@ where
         crossing.room = crossing.room.saturating_sub(cells);
         crossing.cells += cells;
         cold.stats.cells_transmitted += u64::from(cells);
-        cold.stats.pdus_transmitted += 1;
+        cold.count_left(self.now);
         cold.stats.pdus_crossed += 1;
         self.stats.cells_transmitted += u64::from(cells);
         self.stats.cells_received += u64::from(cells);

@@ -22,6 +22,7 @@ mod command;
 mod commands;
 mod contract;
 mod crossing;
+mod delays;
 mod discard;
 mod event;
 mod firmware;
@@ -48,7 +49,8 @@ pub use command::{
     Notification, OpenRequest, Outcome, PortConfig, PortStats, Receive, Refusal, Room, Sustained,
     SustainedRate, Transmit, VcId, VcIndex, VcInfo, VcStats,
 };
-pub use contract::{Assumptions, Terms, Unserved};
+pub use contract::{Assumptions, Terms, Unserved, Waiting};
+pub use delays::Delays;
 pub use discard::{CellOutcome, Discard, DiscardCounts};
 pub use event::{EVENT_LEN, Event, EventKind};
 pub use firmware::Adapter;

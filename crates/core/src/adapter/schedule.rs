@@ -242,6 +242,10 @@ impl Entry {
 }
 
 impl Schedule {
+    /// The longest time for which nobody need ask for a grant once there was none.
+    pub const PATIENCE_MAX_NS: u64 = line::PATIENCE_MAX_NS;
+    /// To so much the theoretical times of cells are told apart.
+    pub const TICK_NS: u64 = 1 << wheel::TICK_BITS;
     /// The most time that a line is ahead of its slots after [`Self::grant_whole`].
     pub const LENT_NS: u64 = 10_000;
 

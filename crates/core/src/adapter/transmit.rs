@@ -42,15 +42,20 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             }
         };
         clients.answer_doorbells(ask_for_next, |client, bell| {
-            let named = cold.get(bell.vc as usize).and_then(Option::as_ref);
-            let valid = named.is_some_and(|cold| {
+            let named = cold.get_mut(bell.vc as usize).and_then(Option::as_mut);
+            let named = named.filter(|cold| {
                 cold.vc.generation == bell.generation
                     && (cold.request.attachment == client
                         || board.planted(Planted::DoorbellUnchecked))
             });
-            match vcs.get(bell.vc as usize).and_then(Option::as_ref) {
-                Some(vc) if valid && vc.sender.enabled => {
-                    schedule.activate(now, VcIndex(bell.vc as u16));
+            let vc = vcs.get(bell.vc as usize).and_then(Option::as_ref);
+            match named.zip(vc) {
+                Some((cold, vc)) if vc.sender.enabled => {
+                    let index = VcIndex(bell.vc as u16);
+                    if !schedule.is_active(index) {
+                        cold.turn = now;
+                    }
+                    schedule.activate(now, index);
                 }
                 _ => stats.doorbell_faults += 1,
             }
@@ -224,7 +229,7 @@ where
             if vc.sender.outgoing.left() == 0 {
                 let cells = vc.sender.outgoing.cells();
                 vc.sender.outgoing = Outgoing::None;
-                cold.stats.pdus_transmitted += 1;
+                cold.count_left(self.now);
                 self.board.charge(Work::Dequeue, 1);
                 self.complete(grant.vc, cells);
             }
@@ -247,6 +252,7 @@ where
     fn refuse(&mut self, index: VcIndex) {
         if let Some(Some(cold)) = self.cold.get_mut(usize::from(index.0)) {
             cold.stats.client_faults += 1;
+            cold.turn = self.now;
         }
         self.schedule.sent(self.now, index, 1);
         self.complete(index, 0);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Slot;
 use super::{
-    Aal, ClpScope, Notification, OpenRequest, Receive, Transmit, VcId, VcInfo, VcStats, oam,
+    Aal, ClpScope, Delays, Notification, OpenRequest, Receive, Transmit, VcId, VcInfo, VcStats, oam,
 };
 use crate::Time;
 use crate::aal::{aal5, aal34};
@@ -42,7 +42,13 @@ pub(super) struct Tolerance {
 
 impl Tolerance {
     /// A bucket of `rate` that tolerates `cdvt_ns` beside.
-    fn bucket(self, aal: Aal, rate: CellRate, cdvt_ns: u64, max_cells: u16) -> FrameGcra {
+    pub(super) fn bucket(
+        self,
+        aal: Aal,
+        rate: CellRate,
+        cdvt_ns: u64,
+        max_cells: u16,
+    ) -> FrameGcra {
         // A cell of AAL0 is judged alone: its frame needs no time to arrive.
         let frame_cells = match aal {
             Aal::Aal5 | Aal::Aal34(_) if self.pdu_time => max_cells,
@@ -302,6 +308,8 @@ pub(super) struct Cold {
     pub(super) request: OpenRequest,
     /// Its `cells_held` are those of AAL3/4.
     pub(super) stats: VcStats,
+    /// Since when its next PDU, or the one in staging, is the first to leave.
+    pub(super) turn: Time,
     pub(super) lease: Lease,
     /// Its entry in the table.
     pub(super) slot: Slot,
@@ -436,6 +444,7 @@ impl Cold {
             vc,
             request,
             stats: VcStats::default(),
+            turn: Time::ZERO,
             lease: Lease::default(),
             slot,
             sustained: None,
@@ -445,8 +454,10 @@ impl Cold {
         cold
     }
 
-    /// Takes the sustained rate of its request over; what was charged stays charged.
+    /// Takes the sustained rate of its request over; what was charged stays charged. Delays are
+    /// counted from now on.
     pub(super) fn configure(&mut self, now: Time, tolerance: Tolerance) {
+        (self.stats.delays, self.turn) = (Delays::default(), now);
         let Some(receive) = &self.request.receive else {
             return;
         };
@@ -457,6 +468,14 @@ impl Cold {
             tolerance.bucket(aal, sustained.rate, tolerated_ns, max_cells)
         });
         self.sustained = replace(now, self.sustained, fresh);
+    }
+
+    /// A PDU has left at `now`; the next is the first.
+    #[inline(always)]
+    pub(super) fn count_left(&mut self, now: Time) {
+        self.stats.pdus_transmitted += 1;
+        self.stats.delays.note(now.since_ns(self.turn));
+        self.turn = now;
     }
 
     /// Whether a PDU whose first cell has this loss priority conforms to the sustained rate;

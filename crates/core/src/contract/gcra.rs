@@ -179,6 +179,11 @@ impl FrameGcra {
         cdvt_ns.saturating_add(Increment::of(rate).times_ns(cells))
     }
 
+    /// How early a frame may be.
+    pub const fn tolerance_ns(&self) -> u64 {
+        self.gcra.limit_ns
+    }
+
     /// The increment T of one cell.
     pub const fn increment(&self) -> Increment {
         self.gcra.increment()

@@ -194,10 +194,6 @@ impl Enclosed {
 
 /// What the server wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub enum Output {
     /// By an adapter.
     Adapter {

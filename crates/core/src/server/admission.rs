@@ -9,15 +9,14 @@ use super::{
     ResourceInfo, Shortage, Sound,
 };
 use crate::adapter::PortIndex;
-use crate::contract::{CellRate, Increment};
 
 /// What a connection takes of every resource.
 ///
 /// Bandwidth is reserved at the rate that a direction may keep up: VBR's sustained rate, and not
 /// its peak. A burst that is sent takes slots for which no guaranteed cell is due, so peaks may add
-/// up to more than the line ([`burst_delay_ns`]). What is received may come at the peak for a
-/// burst: that takes memory, which is reserved, and moments of the line, which the peak cannot
-/// exceed. So the guaranteed rates of an interface always have a cell schedule: their sum, and what
+/// up to more than the line: to a guaranteed cell all bursts together are the one cell that is on
+/// the line, as best effort is. What is received may come at the peak for a burst: that takes
+/// memory, which is reserved, and moments of the line, which the peak cannot exceed. So the guaranteed rates of an interface always have a cell schedule: their sum, and what
 /// is kept for best effort, is at most its line rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,22 +84,6 @@ impl Demand {
             Direction::Transmit => self.transmit,
             Direction::Receive => self.receive,
         }
-    }
-}
-
-/// The most by which the bursts of so many other VBR connections make a guaranteed cell later on a
-/// line of `line` cells/s, in nanoseconds.
-///
-/// A line is strictly a guaranteed cell's when one is due, and a cell of VBR that leaves before its
-/// sustained rate has it due is none. So of all bursts together, however long they are and whatever
-/// their peak rates add up to, a guaranteed cell meets the one cell that is on the line (the
-/// residual of a non-preemptive server), as it does of best effort: on a line that has both it is
-/// one cell, not two. What the same connections send at their sustained rates is beside it, as that
-/// of CBR ([`Schedule::contention_ns`](crate::adapter::Schedule::contention_ns)).
-pub const fn burst_delay_ns(line: CellRate, bursting: u64) -> u64 {
-    match bursting {
-        0 => 0,
-        _ => Increment::of(line).times_ns(1),
     }
 }
 
@@ -601,6 +584,7 @@ fn enough(
         free,
         quota,
         offer: None,
+        others: Vec::new(),
         limit: None,
     })
 }

@@ -29,6 +29,7 @@ pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
             free,
             quota: None,
             offer: None,
+            others: Vec::new(),
             limit,
         }),
         AdapterRefusal::NoReturn => Refused::NoReturn,
@@ -472,6 +473,7 @@ impl<B: Bugs> Server<B> {
             .filter(|connection| connection.announced)
             .map(super::connection::Connection::info);
         if let Some(info) = info {
+            let info = Box::new(info);
             self.tell_monitors(&Indication::Connection { change, info });
         }
     }

@@ -4,7 +4,7 @@ use super::losses::Losses;
 use super::plan::{Plan, Share};
 use super::{
     Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
-    Opened, Record, Refused, Request,
+    Opened, Precedence, Record, Refused, Request, RiskInfo,
 };
 use crate::Time;
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
@@ -196,7 +196,10 @@ pub(super) struct Connection {
     pub(super) wanted: Option<TrafficContract>,
     /// The contract that an Indication of this number offered.
     pub(super) offered: Option<(u64, TrafficContract)>,
-    pub(super) at_risk: bool,
+    /// Of its guarantee.
+    pub(super) risk: Option<RiskInfo>,
+    /// The most that the others of its interface could send before it.
+    pub(super) others: Precedence,
     pub(super) stats: VcStats,
     /// Its application has lent to it: no one else does until then.
     pub(super) lent_by_hand_until: Time,
@@ -240,7 +243,8 @@ impl Connection {
             announced: false,
             wanted: None,
             offered: None,
-            at_risk: false,
+            risk: None,
+            others: Precedence::default(),
             stats: VcStats::default(),
             lent_by_hand_until: Time::ZERO,
             losses: Losses::default(),
@@ -361,6 +365,7 @@ impl Connection {
         let demand = self.grant.as_ref().map(Grant::demand);
         let demand = demand.unwrap_or(&self.plan.demand);
         let ppm = |ppm: u64| u32::try_from(ppm).unwrap_or(u32::MAX);
+        let bound = self.plan.bound(self.others);
         ConnectionInfo {
             number: self.number,
             address: self.address.clone(),
@@ -381,18 +386,24 @@ impl Connection {
             cpu_reserved_ppm: ppm(demand.adapter_ppm),
             cpu_expected_ppm: ppm(demand.adapter_expected_ppm),
             keeps_awake: self.plan.keeps_awake,
-            delay_ns: self.plan.delay_ns,
+            delay_ns: bound.receive.map(|bound| bound.without_stall_ns()),
+            risk: self.risk.clone(),
+            offer: self.offered.as_ref().map(|(_, offer)| offer.to_string()),
+            buffers: self.plan.buffers(),
+            bound,
             stats: self.stats,
         }
     }
 
     /// What is owed, with the counters as they are.
     pub(super) fn settle_owed(&mut self) -> Vec<(Asker, Result<Confirm, Refused>)> {
-        let stats = self.stats;
+        let stats = Box::new(self.stats);
         let owed = core::mem::take(&mut self.owed);
         let confirm = |owed: Owed| {
             let result = owed.result.map(|what| match what {
-                OwedConfirm::Closed => Confirm::Closed { stats },
+                OwedConfirm::Closed => Confirm::Closed {
+                    stats: stats.clone(),
+                },
                 OwedConfirm::Done => Confirm::Done,
             });
             (owed.asker, result)

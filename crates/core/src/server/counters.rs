@@ -16,6 +16,8 @@ const ADDRESS_LEN: usize = 32;
 
 const GUARANTEED: u64 = 1;
 const PERMANENT: u64 = 2;
+const AT_RISK: u64 = 4;
+const CAN_GROW: u64 = 8;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CounterRecord {
@@ -30,6 +32,10 @@ pub struct CounterRecord {
     pub guaranteed: bool,
     /// Whether it stays without an application.
     pub permanent: bool,
+    /// Whether its guarantee cannot be kept for the time being.
+    pub at_risk: bool,
+    /// Whether it was offered more and has not answered.
+    pub can_grow: bool,
     /// Cells/s that it may send; 0: none.
     pub transmit_cell_s: u64,
     /// Cells/s that it may receive; 0: none, or without bound.
@@ -121,7 +127,14 @@ fn words(info: &ConnectionInfo) -> [u64; WORDS] {
     }
     let (texts, _) = address.as_chunks::<8>();
     let text = |i: usize| u64::from_le_bytes(texts[i]);
-    let flags = u64::from(info.guaranteed) * GUARANTEED + u64::from(info.permanent) * PERMANENT;
+    let flags = [
+        (info.guaranteed, GUARANTEED),
+        (info.permanent, PERMANENT),
+        (info.risk.as_ref().is_some_and(|risk| risk.now), AT_RISK),
+        (info.offer.is_some(), CAN_GROW),
+    ];
+    let flags = flags.map(|(is_set, flag)| u64::from(is_set) * flag);
+    let flags = flags.into_iter().sum();
     let stats = &info.stats;
     [
         text(0),
@@ -154,6 +167,8 @@ impl CounterRecord {
             pid: words[5] as u32,
             guaranteed: words[6] & GUARANTEED != 0,
             permanent: words[6] & PERMANENT != 0,
+            at_risk: words[6] & AT_RISK != 0,
+            can_grow: words[6] & CAN_GROW != 0,
             transmit_cell_s: words[7],
             receive_cell_s: words[8],
             cells_transmitted: words[9],
@@ -174,6 +189,7 @@ mod tests {
     use super::*;
     use crate::adapter::{Discard, Marks, VcStats};
     use crate::contract::CellRate;
+    use crate::server::{Buffers, DelayBounds};
 
     /// Memory whose writer can be met at work.
     struct File {
@@ -253,6 +269,10 @@ mod tests {
             cpu_expected_ppm: 0,
             keeps_awake: false,
             delay_ns: None,
+            risk: None,
+            offer: None,
+            buffers: Buffers::default(),
+            bound: DelayBounds::default(),
             stats,
         }
     }
@@ -274,6 +294,8 @@ mod tests {
             pid: u32::MAX - 1,
             guaranteed: true,
             permanent: false,
+            at_risk: false,
+            can_grow: false,
             transmit_cell_s: 8,
             receive_cell_s: 0,
             cells_transmitted: 1,

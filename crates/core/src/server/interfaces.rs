@@ -333,7 +333,7 @@ impl<B: Bugs> Server<B> {
 
     pub(super) fn announce_interface(&mut self, name: &str, change: Change) {
         if let Some(interface) = self.interfaces.get(name) {
-            let info = self.interface_info(interface);
+            let info = Box::new(self.interface_info(interface));
             self.tell_monitors(&Indication::Interface { change, info });
         }
     }

@@ -588,8 +588,8 @@ impl<B: Bugs> Server<B> {
         let Some(state) = self.clients.get(&client) else {
             return;
         };
-        let connection = state.connection;
-        let connection = connection.and_then(|number| self.connections.get_mut(&number));
+        let own = state.connection;
+        let connection = own.and_then(|number| self.connections.get_mut(&number));
         let offered = connection.and_then(|connection| {
             let again = connection.repeatable.then_some(connection.done).flatten();
             if again.is_some_and(|done| done.id == id) {
@@ -600,6 +600,11 @@ impl<B: Bugs> Server<B> {
             Some(ours.1)
         });
         match (response, offered) {
+            (Response::Decline, Some(_)) => {
+                if let Some(number) = own {
+                    self.announce(number, super::Change::Changed);
+                }
+            }
             (Response::Decline | Response::Heard, _) => {}
             (Response::Accept, Some(contract)) => {
                 let contract = contract.to_string();

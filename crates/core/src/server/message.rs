@@ -6,8 +6,8 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, QueueThreshold, Refused,
-    Settings,
+    Address, DelayBounds, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec,
+    QueueThreshold, Refused, Settings,
 };
 use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
@@ -16,7 +16,7 @@ use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -225,7 +225,7 @@ pub enum Confirm {
     /// The connection is closed.
     Closed {
         /// Its last counters.
-        stats: VcStats,
+        stats: Box<VcStats>,
     },
     /// A permanent connection is open.
     Added {
@@ -402,13 +402,13 @@ pub enum Indication {
         /// Which of the three.
         change: Change,
         /// The connection, with its last counters if it was closed.
-        info: ConnectionInfo,
+        info: Box<ConnectionInfo>,
     },
     /// For monitors: an interface was added or removed.
     Interface {
         /// Which of the two.
         change: Change,
-        info: InterfaceInfo,
+        info: Box<InterfaceInfo>,
     },
 }
 
@@ -481,8 +481,44 @@ pub struct ConnectionInfo {
     /// adapter, which [`AdapterInfo`] counts, comes on top. None: what it receives is not
     /// guaranteed.
     pub delay_ns: Option<u64>,
+    /// Why its guarantee cannot be kept, or could not; none: it could since it was opened, or since
+    /// there is this server.
+    pub risk: Option<RiskInfo>,
+    /// The contract that it was offered ([`Indication::CanGrow`]) and has not answered.
+    pub offer: Option<String>,
+    /// The memory for its PDUs.
+    pub buffers: Buffers,
+    /// How long its PDUs take at most, beside all that its interface has guaranteed at once since
+    /// it was opened, or since there is this server.
+    pub bound: DelayBounds,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
+}
+
+/// A guarantee that is, or was, at risk ([`Indication::AtRisk`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RiskInfo {
+    /// Why, for people.
+    pub reason: String,
+    /// When the server saw it last, nanoseconds of `CLOCK_MONOTONIC`.
+    pub seen_ns: u64,
+    /// Whether it is so as of the server's last look.
+    pub now: bool,
+}
+
+/// A connection's memory for PDUs; 0: it has none of a direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffers {
+    /// PDUs of the largest size that conform and are not given back yet.
+    pub receive_pdus: u64,
+    /// Octets of the receive buffer.
+    pub receive_octets: u64,
+    /// PDUs of the largest size that wait to be sent.
+    pub transmit_pdus: u64,
+    /// Octets of the transmit buffer.
+    pub transmit_octets: u64,
 }
 
 /// How the adapter has run: what its gap detector saw.

@@ -20,6 +20,7 @@ mod config;
 mod connection;
 mod counters;
 mod cpu_cost;
+mod delay;
 mod describe;
 mod device;
 pub mod governor;
@@ -32,6 +33,7 @@ mod losses;
 mod machine;
 mod message;
 mod next_step;
+mod offers;
 mod pages;
 mod plan;
 mod planted;
@@ -53,7 +55,7 @@ pub use adapter_port::{
     Ticket,
 };
 pub use address::{Address, AddressError};
-pub use admission::{Admission, Bandwidth, Book, Demand, Grant, burst_delay_ns};
+pub use admission::{Admission, Bandwidth, Book, Demand, Grant};
 pub use config::{
     AdapterBooks, AdmissionConfig, Bound, Limits, Quota, ServerAdapter, ServerAssumptions,
     ServerConfig,
@@ -62,6 +64,7 @@ pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };
 pub use cpu_cost::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
+pub use delay::{DelayBounds, Precedence, ReceiveBound, Surroundings, TransmitBound};
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{
@@ -71,13 +74,13 @@ pub use keeping::{Disk, Former, Keeping};
 pub use lending::Idleness;
 pub use machine::Server;
 pub use message::{
-    AdapterInfo, Caller, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient,
-    FromServer, Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response,
-    RestInfo, SharedCpu, VERSION,
+    AdapterInfo, Buffers, Caller, Change, Confirm, ConnectionInfo, Description, EndReason,
+    FromClient, FromServer, Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo,
+    Response, RestInfo, RiskInfo, SharedCpu, VERSION,
 };
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};
-pub use possible::Possible;
+pub use possible::{Possible, Prospect};
 pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};

@@ -8,7 +8,8 @@ use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
-    Enclosed, Health, Indication, InterfaceState, On, Planted, Refused, RestInfo, Ticket,
+    Enclosed, Health, Indication, InterfaceState, On, Planted, Precedence, Refused, RestInfo,
+    RiskInfo, Ticket,
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
@@ -248,6 +249,7 @@ impl<B: Bugs> Server<B> {
             };
             self.tell(user.client, indication, Enclosed::Nothing);
         }
+        self.announce(number, Change::Changed);
     }
 
     fn remove(&mut self, number: u32) {
@@ -268,7 +270,7 @@ impl<B: Bugs> Server<B> {
         }
         self.work.freed = true;
         if connection.announced {
-            let info = connection.info();
+            let info = Box::new(connection.info());
             let change = Change::Removed;
             self.tell_monitors(&Indication::Connection { change, info });
         }
@@ -285,6 +287,14 @@ impl<B: Bugs> Server<B> {
 
     /// Divides what is not guaranteed on a port among best effort.
     pub(super) fn divide_rest(&mut self, port: On<PortIndex>) {
+        let on_port = self.connections.values_mut().filter(|c| c.port == port);
+        let on_port: Vec<&mut Connection> = on_port.collect();
+        let each = on_port.iter().map(|c| c.plan.precedence());
+        let all = each.fold(Precedence::default(), Precedence::plus);
+        for connection in on_port {
+            let others = all.without(connection.plan.precedence());
+            connection.others = connection.others.or(others);
+        }
         for direction in [Direction::Transmit, Direction::Receive] {
             let on_port = self.connections.values_mut().filter(|c| c.port == port);
             let claiming = on_port.filter_map(|c| {
@@ -347,6 +357,7 @@ impl<B: Bugs> Server<B> {
                 connection.wanted = None;
                 connection.offered = Some((id, contract));
             }
+            self.announce(number, Change::Changed);
         }
     }
 
@@ -448,7 +459,7 @@ impl<B: Bugs> Server<B> {
                 self.announce_interface(&name, Change::Changed);
             }
         }
-        let mut told = Vec::new();
+        let (mut told, mut changed, now) = (Vec::new(), Vec::new(), self.now);
         let connections = self.connections.values_mut();
         for connection in connections.filter(|one| one.port.adapter == adapter) {
             let receives = connection.plan.max_sdu(Direction::Receive).is_some();
@@ -464,15 +475,34 @@ impl<B: Bugs> Server<B> {
             } else {
                 late.clone().or_else(|| overdrawn.clone())
             };
-            let was = core::mem::replace(&mut connection.at_risk, reason.is_some());
-            if let (Some(reason), Some(user), false) = (reason, connection.user, was)
-                && connection.plan.is_guaranteed()
-            {
-                told.push((user.client, reason));
+            if !connection.plan.is_guaranteed() {
+                connection.risk = None;
+                continue;
+            }
+            let was = connection.risk.as_ref().is_some_and(|risk| risk.now);
+            if was != reason.is_some() {
+                changed.push(connection.number);
+            }
+            if let (Some(reason), Some(user), false) = (&reason, connection.user, was) {
+                told.push((user.client, reason.clone()));
+            }
+            match (reason, &mut connection.risk) {
+                (Some(reason), risk) => {
+                    *risk = Some(RiskInfo {
+                        reason,
+                        seen_ns: now.ns(),
+                        now: true,
+                    });
+                }
+                (None, Some(risk)) => risk.now = false,
+                (None, None) => {}
             }
         }
         for (client, reason) in told {
             self.tell(client, Indication::AtRisk { reason }, Enclosed::Nothing);
+        }
+        for number in changed {
+            self.announce(number, Change::Changed);
         }
     }
 

@@ -1,8 +1,8 @@
 //! From what an application asks for to what is asked of admission and of the adapter.
 
 use super::{
-    AdmissionConfig, Bandwidth, Demand, Direction, Idle, Open, Refused, ServerAdapter,
-    ServerConfig, Shortage,
+    AdmissionConfig, Bandwidth, Buffers, DelayBounds, Demand, Direction, Idle, Open, Precedence,
+    ReceiveBound, Refused, ServerAdapter, ServerConfig, Shortage, Surroundings, TransmitBound,
 };
 use crate::aal::aal34;
 use crate::adapter::{
@@ -13,6 +13,7 @@ use crate::contract::{
     aal5_cells,
 };
 use crate::keeper::{NewRegion, ReceiveInto};
+use crate::queue::layout::PDU_ALIGN;
 use crate::queue::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
 use crate::wire::{PAYLOAD_LEN, VpiVci};
 
@@ -34,10 +35,12 @@ pub(super) struct Plan {
     line: CellRate,
     /// [`ServerAdapter::gap_max_ns`].
     gap_max_ns: u64,
+    /// [`ServerAdapter::late_ns`], if the adapter rests while it is open.
+    rest_late_ns: Option<u64>,
+    /// [`ServerAssumptions::wake_up_ns`](super::ServerAssumptions::wake_up_ns).
+    wake_up_ns: u64,
     /// The adapter does not rest while it is open.
     pub(super) keeps_awake: bool,
-    /// [`ConnectionInfo::delay_ns`](super::ConnectionInfo::delay_ns).
-    pub(super) delay_ns: Option<u64>,
 }
 
 /// What a plan depends on beside the contract.
@@ -99,10 +102,10 @@ impl Circumstances<'_> {
             demand: Demand::default(),
             line: self.line,
             gap_max_ns: adapter.gap_max_ns,
+            rest_late_ns: (adapter.idle.rests() && !keeps_awake).then_some(adapter.late_ns),
+            wake_up_ns: assume.wake_up_ns,
             keeps_awake,
-            delay_ns: None,
         };
-        plan.delay_ns = self.delay_ns(&plan);
         plan.demand = self.demand(&plan)?;
         self.set_threshold(&mut plan)?;
         Ok(plan)
@@ -125,19 +128,6 @@ impl Circumstances<'_> {
         }
         receive.queue_threshold = pdus;
         Ok(())
-    }
-
-    /// From a guaranteed PDU's last cell to its reader: the adapter's wake-up, if it rests, then
-    /// the events that stay silent, then the reader's own wake-up.
-    fn delay_ns(&self, plan: &Plan) -> Option<u64> {
-        let receive = plan.terms.receive.filter(|receive| receive.guaranteed)?;
-        let rests = self.adapter.idle.rests() && !plan.keeps_awake;
-        let parts = [
-            if rests { self.adapter.late_ns } else { 0 },
-            receive.notification.longest_delay_ns(),
-            self.config.assumptions.wake_up_ns,
-        ];
-        Some(parts.into_iter().fold(0, u64::saturating_add))
     }
 
     /// The plan with the memory that the connection has, if that is large enough.
@@ -342,6 +332,44 @@ impl Plan {
 
     pub(super) fn is_guaranteed(&self) -> bool {
         self.contract.category != ServiceCategory::Ubr
+    }
+
+    /// Cells that it may send before another connection's.
+    pub(super) fn precedence(&self) -> Precedence {
+        let transmit = self.terms.transmit.as_ref();
+        transmit.map_or_else(Precedence::default, Precedence::of)
+    }
+
+    /// The memory for PDUs.
+    pub(super) fn buffers(&self) -> Buffers {
+        Buffers {
+            receive_pdus: self.terms.pdus.receive,
+            receive_octets: self.sizes.receive_len.into(),
+            transmit_pdus: self.terms.pdus.transmit,
+            transmit_octets: self.sizes.transmit_len.into(),
+        }
+    }
+
+    /// How long PDUs take at most, where others may send so much before them.
+    pub(super) fn bound(&self, others: Precedence) -> DelayBounds {
+        let around = Surroundings {
+            line: self.line,
+            others,
+            rest_late_ns: self.rest_late_ns,
+            gap_max_ns: self.gap_max_ns,
+            wake_up_ns: self.wake_up_ns,
+        };
+        let cells = self.terms.transmit_cells();
+        let transmit = self.terms.transmit.as_ref().and_then(|transmit| {
+            let room = u64::from(transmit.max_sdu).next_multiple_of(PDU_ALIGN as u64);
+            let waiting = u64::from(self.sizes.transmit_len) / room.max(1);
+            TransmitBound::of(transmit, cells, waiting, &around)
+        });
+        let receive = self.terms.receive.as_ref();
+        DelayBounds {
+            transmit,
+            receive: receive.and_then(|receive| ReceiveBound::of(receive, &around)),
+        }
     }
 
     pub(super) fn sends(&self) -> bool {

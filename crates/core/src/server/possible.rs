@@ -1,6 +1,9 @@
-use super::plan::Circumstances;
-use super::{Admission, AdmissionConfig, CpuLaw, On, Open, Quota, Refused, ServerConfig};
-use crate::adapter::PortIndex;
+use super::plan::{Circumstances, Plan};
+use super::{
+    AdapterIndex, Admission, AdmissionConfig, Buffers, CpuLaw, DelayBounds, On, Open, Precedence,
+    Quota, Refused, ServerConfig,
+};
+use crate::adapter::{PortIndex, Terms};
 use crate::contract::{CellRate, TrafficContract};
 
 /// What a server promises whose CPUs cost nothing and whose users have no quotas: of the
@@ -9,6 +12,19 @@ use crate::contract::{CellRate, TrafficContract};
 pub struct Possible {
     config: ServerConfig,
     admission: Admission,
+}
+
+/// What a server makes of a contract, whether or not there is room for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Prospect {
+    /// As the adapter would serve it.
+    pub terms: Terms,
+    pub buffers: Buffers,
+    /// How long its PDUs would take at most.
+    pub bound: DelayBounds,
+    /// How early a PDU may come by its peak rate, and by its sustained rate, in nanoseconds; none:
+    /// the rate does not judge.
+    pub policing_ns: [Option<u64>; 2],
 }
 
 impl Possible {
@@ -43,17 +59,43 @@ impl Possible {
         line: CellRate,
         open: &Open,
     ) -> Result<(), Refused> {
+        let plan = self.plan(port.adapter, line, open)?;
+        let _kept = self.admission.admit(self.config.uid, port, plan.demand)?;
+        Ok(())
+    }
+
+    /// What becomes of a connection on an interface of the rate `line`, whose other guaranteed
+    /// connections may send so much before it.
+    ///
+    /// # Errors
+    /// The contract cannot be served, however much room there is.
+    pub fn prospect(
+        &self,
+        adapter: AdapterIndex,
+        line: CellRate,
+        others: Precedence,
+        open: &Open,
+    ) -> Result<Prospect, Refused> {
+        let plan = self.plan(adapter, line, open)?;
+        let clump_cells = self.config.adapter(adapter).clump_cells;
+        Ok(Prospect {
+            terms: plan.terms,
+            buffers: plan.buffers(),
+            bound: plan.bound(others),
+            policing_ns: plan.terms.policing_ns(clump_cells),
+        })
+    }
+
+    fn plan(&self, adapter: AdapterIndex, line: CellRate, open: &Open) -> Result<Plan, Refused> {
         let contract: TrafficContract = open.contract.parse()?;
         let circumstances = Circumstances {
             config: &self.config,
-            adapter: self.config.adapter(port.adapter),
+            adapter: self.config.adapter(adapter),
             admission: self.admission.config(),
             open,
             line,
             worker: false,
         };
-        let plan = circumstances.plan(&contract)?;
-        let _kept = self.admission.admit(self.config.uid, port, plan.demand)?;
-        Ok(())
+        circumstances.plan(&contract)
     }
 }

@@ -62,7 +62,7 @@ impl fmt::Display for Resource {
     resource.unit(),
     quota_of(*quota),
     limited(limit.as_deref()),
-    offered(offer.as_deref())
+    offered(offer.as_deref(), others)
 )]
 pub struct Shortage {
     /// What there is not enough of.
@@ -73,8 +73,12 @@ pub struct Shortage {
     pub free: u64,
     /// The user whose quota is the bound; none: the machine is.
     pub quota: Option<u32>,
-    /// A contract that would fit, if one would.
+    /// A contract that would fit, if one would: at a lower rate, if that does.
     pub offer: Option<String>,
+    /// Others that would fit: where memory is short, with another `jitter=` or a smaller
+    /// `max_sdu=`; where CPU time is short, with a larger one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// The limit of the machine that leaves no more; none: the configuration does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -97,8 +101,10 @@ fn who(users: &[u32], groups: &[u32]) -> String {
     users.chain(groups).collect::<Vec<_>>().join(", ")
 }
 
-fn offered(offer: Option<&str>) -> String {
-    offer.map_or_else(String::new, |offer| format!("; this would fit: {offer}"))
+fn offered(offer: Option<&str>, others: &[String]) -> String {
+    let fits = |offer| format!("; this would fit: {offer}");
+    let others = others.iter().map(|other| format!("; or this: {other}"));
+    offer.map(fits).into_iter().chain(others).collect()
 }
 
 /// Why a Request was refused. It left no trace.

@@ -10,10 +10,10 @@ use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
     AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
-    Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
+    Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request,
     descriptions,
 };
-use crate::adapter::{Config, PortIndex, VcId, VcStats};
+use crate::adapter::{Config, PortIndex, VcId};
 use crate::contract::TrafficContract;
 use crate::keeper::Ask;
 use crate::wire::VpiVci;
@@ -204,7 +204,7 @@ impl<B: Bugs> Server<B> {
             Request::Add(open) => self.open(asker, open, true),
             Request::Close => {
                 client.may_have_closed = false;
-                let stats = VcStats::default();
+                let stats = Box::default();
                 Ok(Some(Confirm::Closed { stats }))
             }
             Request::Describe => Ok(Some(Confirm::Description(descriptions()))),
@@ -354,11 +354,11 @@ impl<B: Bugs> Server<B> {
             }
             let fits = |plan: Plan| promised.check(peer.uid, port, &plan.demand).is_ok();
             let circumstances = self.circumstances(&open, port, worker);
-            let offer = circumstances.offer(&contract, &shortage, fits);
+            let offers = circumstances.offers(&contract, &shortage, fits);
             if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
                 client.wanted = Some((address, contract));
             }
-            return Err(with_offer(shortage, offer));
+            return Err(offers.refuse(shortage));
         }
         let granted = match closing {
             true => Err(Refused::AddressInUse),
@@ -559,11 +559,11 @@ impl<B: Bugs> Server<B> {
                 let plan = circumstances.keep_memory(plan, open.sizes);
                 plan.is_ok_and(|plan| promised.check_change(held, &plan.demand).is_ok())
             };
-            let offer = circumstances.offer(&contract, &shortage, fits);
+            let offers = circumstances.offers(&contract, &shortage, fits);
             if let (Some(connection), false) = (self.connections.get_mut(&number), set) {
                 connection.wanted = Some(contract);
             }
-            return Err(with_offer(shortage, offer));
+            return Err(offers.refuse(shortage));
         }
         if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
             let lacking = Lacking {
@@ -745,11 +745,4 @@ fn check_same_shape(old: &TrafficContract, new: &TrafficContract) -> Result<(), 
         let reason = "a connection keeps its AAL and its directions";
         Err(Refused::Unsupported(reason.to_owned()))
     }
-}
-
-fn with_offer(shortage: Shortage, offer: Option<TrafficContract>) -> Refused {
-    Refused::Admission(Shortage {
-        offer: offer.map(|offer| offer.to_string()),
-        ..shortage
-    })
 }

@@ -349,7 +349,13 @@ fn a_closed_connection_is_gone_and_its_counters_are_told() {
     let id = program.asks(Request::Close);
     assert!(program.application.is_closing());
     let stats = VcStats::default();
-    program.confirms(id, Ok(Confirm::Closed { stats }), None);
+    program.confirms(
+        id,
+        Ok(Confirm::Closed {
+            stats: Box::new(stats),
+        }),
+        None,
+    );
     assert!(program.answer().result.is_ok());
     assert!(program.application.connection().is_none());
 }

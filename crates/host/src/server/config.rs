@@ -26,7 +26,7 @@ use crate::adapter::AdapterOptions;
 use crate::sys::{AdapterCpus, Cpus, SchedulingRequest, expected_cpu};
 pub use adapters::serialize as serialize_adapters;
 use check::Mistake;
-pub use check::{at_place, place_of};
+pub use check::{Onto, at_place, place_of};
 #[cfg(test)]
 pub(super) use reserve::{NAMES_MAX, RESERVES_MAX};
 

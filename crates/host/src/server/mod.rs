@@ -41,7 +41,7 @@ use std::process::Command;
 use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
-pub use config::{Config, ConfigError, at_place, place_of, serialize_adapters};
+pub use config::{Config, ConfigError, Onto, at_place, place_of, serialize_adapters};
 pub use foresight::foresee;
 pub use listener::state_dir_default;
 pub use quota::{QuotaSection, QuotaUser};

@@ -1,27 +1,19 @@
 use cellgate_core::aal::aal34;
 use cellgate_core::contract::{
-    Aal, CellRate, Excess, Increment, Jitter, Lateness, PduStream, Peak, Police, ServiceCategory,
+    Aal, CellRate, Excess, Increment, Jitter, PduStream, Peak, Police, ServiceCategory,
     TrafficContract, TrafficDescriptor,
 };
-use cellgate_core::server::Idle;
-use cellgate_host::server::Config;
+use cellgate_core::server::{Prospect, ReceiveBound, TransmitBound};
 use cellgate_report::output::table;
 use serde::Serialize;
 
 use super::Mistake;
+use super::assumed::{Assumed, Told};
 
 /// Octets of an AAL0 SDU: a cell without its HEC.
 const AAL0_SDU: u32 = 52;
 /// Octets of the largest SDU of AAL3/4 and AAL5 (I.363.3, I.363.5).
 const SDU_MAX: u32 = 65_535;
-
-/// What a contract does not say and its consequences depend on.
-#[derive(Clone, Copy)]
-pub(super) struct Assumptions {
-    pub(super) line: CellRate,
-    /// How late a reader may run.
-    pub(super) wake_up_ns: u64,
-}
 
 /// A contract and what follows from it. The names of the fields are those of the JSON.
 #[derive(Serialize)]
@@ -37,8 +29,11 @@ pub(super) struct Implied {
     wake_up_ns: u64,
     transmit: Option<Transmit>,
     receive: Option<Receive>,
-    /// Why no server with default settings opens it, whatever machine it is on.
+    /// Why no server of these settings opens it, whatever machine it is on.
     refused: Option<String>,
+    assumed: Told,
+    #[serde(skip)]
+    assumed_text: String,
 }
 
 /// What both directions have.
@@ -62,17 +57,28 @@ struct Transmit {
     rates: Rates,
     /// For each sensitivity to jitter; none for best effort and for AAL0.
     credits: Vec<Credit>,
+    /// As a server makes it; none: it opens no such connection.
+    buffer_pdus: Option<u64>,
+    buffer_octets: Option<u64>,
+    /// None: the rate is not guaranteed.
+    bound: Option<TransmitBound>,
 }
 
 #[derive(Serialize)]
 struct Receive {
     #[serde(flatten)]
     rates: Rates,
+    /// By the peak rate.
     policing_limit_ns: Option<u64>,
+    /// By the sustained rate.
+    policing_sustained_limit_ns: Option<u64>,
+    /// As a server makes it; none: it opens no such connection.
     buffer_pdus: Option<u64>,
     buffer_octets: Option<u64>,
-    /// From a PDU's last cell to its reader at most, at an adapter that rests; stalls apart.
+    /// From a PDU's last cell to its reader at most; stalls apart.
     delay_ns: Option<u64>,
+    /// None: what is received is not guaranteed.
+    bound: Option<ReceiveBound>,
 }
 
 /// A credit of whole PDUs of the largest size, and the interval that brings it.
@@ -88,21 +94,21 @@ impl Implied {
     /// `text` is where a mistake is shown that only the whole contract reveals.
     pub(super) fn of(
         contract: &TrafficContract,
-        assumptions: Assumptions,
+        assumed: &Assumed,
         text: &str,
     ) -> Result<Self, Mistake> {
         let directions = [contract.transmit, contract.receive];
         for descriptor in directions.into_iter().flatten() {
             check_sdu(contract, &descriptor, text)?;
         }
+        let prospect = assumed.prospect(contract).ok();
         let in_context = |descriptor| Direction {
             contract,
             descriptor,
-            assumptions,
+            line: assumed.line(),
+            prospect,
         };
-        let refused = Config::default()
-            .could_open(assumptions.line, contract)
-            .err();
+        let refused = assumed.refused(contract);
         Ok(Self {
             contract: contract.to_string(),
             libatm: contract.libatm_text(),
@@ -111,16 +117,18 @@ impl Implied {
             police: contract.policing(),
             excess: contract.excess,
             jitter: contract.jitter,
-            line_cell_s: assumptions.line.cell_s(),
-            wake_up_ns: assumptions.wake_up_ns,
+            line_cell_s: assumed.line().cell_s(),
+            wake_up_ns: assumed.wake_up_ns(),
             transmit: contract.transmit.map(|d| in_context(d).transmit()),
             receive: contract.receive.map(|d| in_context(d).receive()),
             refused: refused.map(|refused| refused.to_string()),
+            assumed: assumed.told(),
+            assumed_text: assumed.text(),
         })
     }
 
-    /// The canonical form, an empty line, a table with a column for each direction, and why a
-    /// server refuses it, if one does.
+    /// The canonical form, an empty line, a table with a column for each direction, what is
+    /// assumed, and why a server refuses it, if one does.
     pub(super) fn to_text(&self) -> String {
         let mut rows = vec![["", "transmit", "receive"].map(str::to_string)];
         let rates = |of: fn(&Rates) -> Option<u64>| {
@@ -174,27 +182,63 @@ impl Implied {
                 [Some(credit.octets), None],
             );
         }
-        let receive = self.receive.as_ref();
+        let (transmit, receive) = (self.transmit.as_ref(), self.receive.as_ref());
+        let of_receive = |of: fn(&Receive) -> Option<u64>| [None, receive.and_then(of)];
+        row("policing limit, ns", of_receive(|r| r.policing_limit_ns));
         row(
-            "policing limit, ns",
-            [None, receive.and_then(|r| r.policing_limit_ns)],
+            "policing limit of the sustained rate, ns",
+            of_receive(|r| r.policing_sustained_limit_ns),
+        );
+        let both = |t: fn(&Transmit) -> Option<u64>, r: fn(&Receive) -> Option<u64>| {
+            [transmit.and_then(t), receive.and_then(r)]
+        };
+        row("buffer, PDUs", both(|t| t.buffer_pdus, |r| r.buffer_pdus));
+        row(
+            "buffer, octets",
+            both(|t| t.buffer_octets, |r| r.buffer_octets),
+        );
+        let sends = transmit.and_then(|transmit| transmit.bound.as_ref());
+        let reads = receive.and_then(|receive| receive.bound.as_ref());
+        let bounds = |t: fn(&TransmitBound) -> Option<u64>, r: fn(&ReceiveBound) -> Option<u64>| {
+            [sends.and_then(t), reads.and_then(r)]
+        };
+        row(
+            "delay at most, ns",
+            bounds(|t| Some(t.delay_ns), |r| Some(r.delay_ns)),
         );
         row(
-            "receive buffer, PDUs",
-            [None, receive.and_then(|r| r.buffer_pdus)],
+            "of it: its cells at their rate",
+            bounds(|t| Some(t.pacing_ns), |_| None),
         );
         row(
-            "receive buffer, octets",
-            [None, receive.and_then(|r| r.buffer_octets)],
+            "of it: cells of others",
+            bounds(|t| Some(t.others_ns), |_| None),
         );
         row(
-            "delay to the reader, ns",
-            [None, receive.and_then(|r| r.delay_ns)],
+            "of it: the adapter's rest",
+            bounds(|t| Some(t.rest_ns), |r| Some(r.rest_ns)),
+        );
+        row(
+            "of it: the adapter's stall",
+            bounds(|t| Some(t.stall_ns), |r| Some(r.stall_ns)),
+        );
+        row(
+            "of it: the reader's wake-up",
+            bounds(|_| None, |r| Some(r.wake_up_ns)),
+        );
+        row(
+            "jitter at most, ns",
+            bounds(|t| Some(t.jitter_ns), |r| Some(r.jitter_ns)),
+        );
+        row(
+            "behind a full buffer, ns more",
+            bounds(|t| Some(t.queue_ns), |_| None),
         );
         let refused = self.refused.as_ref();
         let refused = refused.map(|why| format!("\na server refuses it: {why}\n"));
         let (contract, refused) = (&self.contract, refused.unwrap_or_default());
-        format!("{contract}\n\n{}{refused}", table(&rows))
+        let (table, assumed) = (table(&rows), &self.assumed_text);
+        format!("{contract}\n\n{table}\n{assumed}{refused}")
     }
 }
 
@@ -206,13 +250,15 @@ fn shown(value: Option<u64>) -> String {
 struct Direction<'a> {
     contract: &'a TrafficContract,
     descriptor: TrafficDescriptor,
-    assumptions: Assumptions,
+    line: CellRate,
+    /// What a server makes of the contract; none: it opens no such connection.
+    prospect: Option<Prospect>,
 }
 
 impl Direction<'_> {
     fn transmit(&self) -> Transmit {
         let paced = PduStream {
-            sustained: self.descriptor.pace(self.assumptions.line),
+            sustained: self.descriptor.pace(self.line),
             ..self.stream()
         };
         let credit = |jitter: Jitter| {
@@ -229,36 +275,28 @@ impl Direction<'_> {
             true => jitters.map(credit).into(),
             false => Vec::new(),
         };
+        let buffers = self.prospect.map(|prospect| prospect.buffers);
         Transmit {
             rates: self.rates(),
             credits,
+            buffer_pdus: buffers.map(|buffers| buffers.transmit_pdus),
+            buffer_octets: buffers.map(|buffers| buffers.transmit_octets),
+            bound: self.prospect.and_then(|prospect| prospect.bound.transmit),
         }
     }
 
     fn receive(&self) -> Receive {
-        let stream = self.stream();
-        let cdvt_ns = self.descriptor.cdvt_ns.unwrap_or(0);
-        let limit_ns = match self.contract.policing() {
-            Police::Frame => {
-                let pdu_ns = Increment::of(stream.peak).times_ns(stream.cells.into());
-                Some(cdvt_ns.saturating_add(pdu_ns))
-            }
-            Police::Cell => Some(cdvt_ns),
-            Police::Buffer => None,
-        };
-        let lateness = Lateness {
-            cdv_ns: cdvt_ns,
-            wake_up_ns: self.assumptions.wake_up_ns,
-            coalescing_ns: 0,
-        };
-        let delay_ns = Idle::LATE_NS_MAX.saturating_add(lateness.wake_up_ns);
-        let promised = self.is_promised();
+        let [peak, sustained] = self.prospect.map_or([None, None], |one| one.policing_ns);
+        let buffers = self.prospect.map(|prospect| prospect.buffers);
+        let bound = self.prospect.and_then(|prospect| prospect.bound.receive);
         Receive {
             rates: self.rates(),
-            policing_limit_ns: limit_ns.filter(|_| promised),
-            buffer_pdus: promised.then(|| stream.buffer_pdus(lateness)),
-            buffer_octets: promised.then(|| stream.buffer_octets(lateness)),
-            delay_ns: (!self.is_best_effort()).then_some(delay_ns),
+            policing_limit_ns: peak,
+            policing_sustained_limit_ns: sustained,
+            buffer_pdus: buffers.map(|buffers| buffers.receive_pdus),
+            buffer_octets: buffers.map(|buffers| buffers.receive_octets),
+            delay_ns: bound.map(|bound| bound.without_stall_ns()),
+            bound,
         }
     }
 
@@ -267,7 +305,7 @@ impl Direction<'_> {
         let (sdu, cells) = (stream.sdu, stream.cells);
         let sdu_bit_s = |rate: CellRate| rate.cell_s() as u64 * 8 * sdu as u64 / cells as u64;
         let sustained = Increment::of(stream.sustained);
-        let tolerance_ns = self.descriptor.burst_tolerance_ns(self.assumptions.line);
+        let tolerance_ns = self.descriptor.burst_tolerance_ns(self.line);
         Rates {
             peak_cell_s: stream.peak.cell_s(),
             sustained_cell_s: stream.sustained.cell_s(),
@@ -283,7 +321,7 @@ impl Direction<'_> {
     }
 
     fn stream(&self) -> PduStream {
-        let stream = self.descriptor.pdus(self.assumptions.line, SDU_MAX);
+        let stream = self.descriptor.pdus(self.line, SDU_MAX);
         match self.contract.aal {
             Some(Aal::Aal0) => PduStream {
                 sdu: AAL0_SDU,
@@ -303,8 +341,7 @@ impl Direction<'_> {
         self.contract.aal == Some(Aal::Aal0)
     }
 
-    /// Whether a rate is promised: best effort that names none has no credit, no policing limit,
-    /// and the buffer that its client can afford.
+    /// Whether a rate is promised: best effort that names none has no credit.
     fn is_promised(&self) -> bool {
         !self.is_best_effort() || matches!(self.descriptor.peak(), Peak::Rate(_))
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 mod frame;
+mod growth;
 pub(crate) mod itf;
 mod lost;
 mod monitor;
@@ -164,6 +165,7 @@ mod tests {
             free: 1,
             quota: None,
             offer: None,
+            others: Vec::new(),
             limit: None,
         };
         let contract = Refused::Contract {

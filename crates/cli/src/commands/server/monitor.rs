@@ -1,6 +1,6 @@
 //! `cellgate vc monitor`: what the server tells of connections and interfaces.
 
-use cellgate::{Admin, Change, Indication};
+use cellgate::{Admin, Change, ConnectionInfo, Indication};
 use cellgate_report::output::{Exit, json_line, print_on};
 
 pub(super) fn run(admin: Admin, json: bool) -> anyhow::Result<Exit> {
@@ -22,10 +22,11 @@ pub(super) fn run(admin: Admin, json: bool) -> anyhow::Result<Exit> {
 fn line(indication: &Indication) -> Option<String> {
     match indication {
         Indication::Connection { change, info } => Some(format!(
-            "vc {} {} contract {}\n",
+            "vc {} {} contract {}{}\n",
             verb(*change),
             info.address,
-            info.contract
+            info.contract,
+            state(*change, info)
         )),
         Indication::Interface { change, info } => {
             Some(format!("itf {} {}\n", verb(*change), info.spec.name))
@@ -33,6 +34,27 @@ fn line(indication: &Indication) -> Option<String> {
         Indication::Restarted => Some("the server is a new one\n".to_owned()),
         _ => None,
     }
+}
+
+/// What its application has heard, or is about to: a risk, an offer, its share.
+fn state(change: Change, info: &ConnectionInfo) -> String {
+    let mut text = String::new();
+    if change == Change::Removed {
+        return text;
+    }
+    if let Some(risk) = info.risk.as_ref().filter(|risk| risk.now) {
+        text += &format!(", at risk: {}", risk.reason);
+    }
+    if let Some(offer) = &info.offer {
+        text += &format!(", may grow to {offer}");
+    }
+    let shares = [("send", info.transmit), ("receive", info.receive)];
+    for (what, share) in shares.iter().filter(|_| !info.guaranteed) {
+        if let Some(share) = share {
+            text += &format!(", its share to {what} {} cells/s", share.cell_s());
+        }
+    }
+    text
 }
 
 fn verb(change: Change) -> &'static str {

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Misuse;
 use super::frame::{ENDS, Framer, HEADER, PAUSE};
+use super::growth::Growth;
 use super::transfer::Endpoint;
 
 /// How long what was handed to the adapter may take to leave.
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     /// Number and check what is sent, for `recv --verify`
     #[arg(long)]
     verify: bool,
+    /// Where the contract is refused for want of something, begin under what is offered instead, and
+    /// take more as soon as there is
+    #[arg(long)]
+    grow: bool,
     /// What to send; -: standard input
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -45,7 +50,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let name = args.file.display();
     let mut input = Input::open(&args.file).with_context(|| name.to_string())?;
-    let connection = args.endpoint.transmit()?;
+    let connection = args.endpoint.transmit(args.grow)?;
     let max_sdu = connection.transmit_max_sdu();
     let max_sdu = usize::from(max_sdu.ok_or(cellgate::Error::DoesNotSend)?);
     let framer = args.verify.then(|| Framer::new(transfer_number()));
@@ -67,9 +72,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         block => Ok(block.unwrap_or(room)),
     };
     let block = block.map_err(Misuse)?;
-    let (address, contract) = (connection.address(), connection.contract());
+    let address = connection.address();
     let mut sender = Sender {
         connection,
+        growth: args.grow.then(Growth::default),
         framer,
         sdus: 0,
         octets: 0,
@@ -79,6 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         false => blocks(&mut input, block, &mut sender),
     }
     .with_context(|| name.to_string())?;
+    let contract = sender.connection.contract();
     let (sdus, octets) = (sender.sdus, sender.octets);
     sender.finish()?;
     if args.endpoint.server.json {
@@ -125,6 +132,7 @@ impl Input {
 
 struct Sender {
     connection: Connection,
+    growth: Option<Growth>,
     framer: Option<Framer>,
     /// Sent so far, and their payload.
     sdus: u64,
@@ -139,6 +147,9 @@ impl Sender {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> anyhow::Result<usize> {
+        if let Some(growth) = &mut self.growth {
+            growth.look(&self.connection)?;
+        }
         let header = if self.framer.is_some() { HEADER } else { 0 };
         let mut space = self.connection.reserve(header + len)?;
         let filled = fill(&mut space[header..])?;

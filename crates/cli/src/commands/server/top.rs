@@ -180,12 +180,7 @@ impl Row {
                 (0, false) => "-".to_owned(),
                 (pid, _) => pid.to_string(),
             },
-            if record.guaranteed {
-                "guaranteed"
-            } else {
-                "best effort"
-            }
-            .to_owned(),
+            promise(record),
             self.transmitted_cell_s.to_string(),
             bound(record.transmit_cell_s),
             self.transmitted_pdu_s.to_string(),
@@ -195,6 +190,17 @@ impl Row {
             self.discarded_cell_s.to_string(),
         ]
     }
+}
+
+/// What is promised, and how it stands; `vc show` tells a risk's reason, and what is offered.
+fn promise(record: &CounterRecord) -> String {
+    let promise = match record.guaranteed {
+        true => "guaranteed",
+        false => "best effort",
+    };
+    let risk = if record.at_risk { ", at risk" } else { "" };
+    let grows = if record.can_grow { ", may grow" } else { "" };
+    format!("{promise}{risk}{grows}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use cellgate::{Builder, Connection, TrafficContract};
 
-use super::{Misuse, Server};
+use super::{Misuse, Server, growth};
 
 /// Best effort; the SDU is the largest IP packet that ATM carries by default (RFC 1626).
 pub(super) const CONTRACT: &str = "ubr,aal5:max_sdu=9180";
@@ -41,11 +41,20 @@ pub(super) enum Way {
 }
 
 impl Endpoint {
-    /// Opens the connection to send.
-    pub(super) fn transmit(&self) -> anyhow::Result<Connection> {
-        self.open(Way::Transmit, |builder| {
-            builder.transmit_pdus(to_send(&self.contract))
-        })
+    /// Opens the connection to send; one that `grows`, under less at first.
+    pub(super) fn transmit(&self, grows: bool) -> anyhow::Result<Connection> {
+        let with = |builder: Builder| builder.transmit_pdus(to_send(&self.contract));
+        if !grows || self.take {
+            return self.open(Way::Transmit, with);
+        }
+        let contract = one_way(&self.contract, Way::Transmit).map_err(Misuse)?;
+        let open = |contract| with(self.builder().contract(contract));
+        Ok(growth::open(&contract, open)?)
+    }
+
+    fn builder(&self) -> Builder {
+        let builder = Connection::builder().address(&self.vc);
+        builder.socket(self.server.path())
     }
 
     /// Opens the connection to receive, with room for what comes while the rest is worked on.
@@ -64,9 +73,7 @@ impl Endpoint {
     }
 
     fn open(&self, way: Way, with: impl FnOnce(Builder) -> Builder) -> anyhow::Result<Connection> {
-        let builder = Connection::builder()
-            .address(&self.vc)
-            .socket(self.server.path());
+        let builder = self.builder();
         if self.take {
             return Ok(builder.take()?);
         }

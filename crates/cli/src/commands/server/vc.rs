@@ -130,6 +130,7 @@ fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
         }
     }
     if server.json {
+        let all = all.iter().map(with_seen).collect::<Result<Vec<_>, _>>()?;
         print_json_line(&json!({ "connections": all }))?;
     } else if address.is_some() {
         all.iter().try_for_each(|info| print(&in_full(info)))?;
@@ -137,6 +138,21 @@ fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
         print(&list(&all))?;
     }
     Ok(Exit::Ok)
+}
+
+/// A connection, and what its PDUs have taken to leave.
+fn with_seen(info: &ConnectionInfo) -> serde_json::Result<serde_json::Value> {
+    let mut shown = serde_json::to_value(info)?;
+    let delays = &info.stats.delays;
+    shown["seen"] = match delays.within_ns(99) {
+        None => json!({ "transmit": null }),
+        Some(p99_ns) => json!({ "transmit": {
+            "pdus": delays.pdus(),
+            "delay_max_ns": delays.max_ns,
+            "delay_p99_ns": p99_ns,
+        }}),
+    };
+    Ok(shown)
 }
 
 /// One line each.
@@ -168,6 +184,41 @@ fn list(all: &[ConnectionInfo]) -> String {
     table(&rows)
 }
 
+/// How long PDUs take at most, and have taken.
+fn delays(info: &ConnectionInfo) -> Vec<[String; 2]> {
+    let us = |ns: u64| ns.div_ceil(1_000);
+    let mut rows = Vec::new();
+    if let Some(bound) = info.bound.transmit {
+        let (delay, jitter) = (us(bound.delay_ns), us(bound.jitter_ns));
+        let text = format!(
+            "{delay} us at most from a PDU's turn to its last cell, jitter {jitter} us, a stall of \
+             {} us included; behind a full buffer {} us more",
+            us(bound.stall_ns),
+            us(bound.queue_ns)
+        );
+        rows.push(["delay of sending".to_owned(), text]);
+    }
+    let delays = &info.stats.delays;
+    if let Some(p99_ns) = delays.within_ns(99) {
+        let (max, p99) = (us(delays.max_ns), us(p99_ns));
+        let text = format!(
+            "{max} us at most, 99 % within {p99} us, of {} PDUs",
+            delays.pdus()
+        );
+        rows.push(["seen of it".to_owned(), text]);
+    }
+    if let Some(bound) = info.bound.receive {
+        let (delay, jitter) = (us(bound.delay_ns), us(bound.jitter_ns));
+        let text = format!(
+            "{delay} us at most from a PDU's last cell to its reader, jitter {jitter} us, a stall \
+             of {} us included",
+            us(bound.stall_ns)
+        );
+        rows.push(["delay of receiving".to_owned(), text]);
+    }
+    rows
+}
+
 /// Everything about one.
 fn in_full(info: &ConnectionInfo) -> String {
     let stats = &info.stats;
@@ -179,16 +230,21 @@ fn in_full(info: &ConnectionInfo) -> String {
     } else {
         "best effort"
     };
+    let share = if info.guaranteed { "" } else { ", its share" };
     let notify = NotifyWord(info.notification.unwrap_or(Notification::LastCell));
     let pdus = |pdus: Option<u32>| pdus.map_or("by contract".to_owned(), |pdus| pdus.to_string());
     let threshold = info.queue_threshold;
     let threshold = threshold.map_or("none".to_owned(), |threshold| threshold.to_string());
+    let buffer = |pdus: u64, octets: u64| match pdus {
+        0 => "-".to_owned(),
+        _ => format!("{pdus} PDUs of the largest size, {octets} octets"),
+    };
     let completions = if info.completions { "tell" } else { "silent" };
     let mut rows = vec![
         [info.address.to_string(), info.contract.clone()],
         ["promise".to_owned(), promise.to_owned()],
-        ["transmit".to_owned(), rate(info.transmit)],
-        ["receive".to_owned(), rate(info.receive)],
+        [format!("transmit{share}"), rate(info.transmit)],
+        [format!("receive{share}"), rate(info.receive)],
         ["notify".to_owned(), notify.to_string()],
         ["marks".to_owned(), MarksWord(info.marks).to_string()],
         ["transmit PDUs".to_owned(), pdus(info.transmit_pdus)],
@@ -196,6 +252,14 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["queue threshold".to_owned(), threshold],
         ["completions".to_owned(), completions.to_owned()],
         ["memory".to_owned(), format!("{} octets", info.memory)],
+        [
+            "transmit buffer".to_owned(),
+            buffer(info.buffers.transmit_pdus, info.buffers.transmit_octets),
+        ],
+        [
+            "receive buffer".to_owned(),
+            buffer(info.buffers.receive_pdus, info.buffers.receive_octets),
+        ],
         [
             "adapter CPU".to_owned(),
             format!(
@@ -220,10 +284,13 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["of these, lent".to_owned(), stats.pdus_lent.to_string()],
         ["of these, tagged".to_owned(), stats.pdus_tagged.to_string()],
     ];
-    if let Some(delay_ns) = info.delay_ns {
-        let us = delay_ns.div_ceil(1_000);
-        let delay = format!("{us} us at most from a PDU's last cell to its reader, stalls apart");
-        rows.insert(10, ["delay".to_owned(), delay]);
+    rows.splice(10..10, delays(info));
+    if let Some(offer) = &info.offer {
+        rows.insert(2, ["may grow to".to_owned(), offer.clone()]);
+    }
+    if let Some(risk) = &info.risk {
+        let label = if risk.now { "at risk" } else { "was at risk" };
+        rows.insert(2, [label.to_owned(), risk.reason.clone()]);
     }
     if info.keeps_awake {
         let why = "its CDVT is shorter than a rest, so the adapter does not rest while it is open";

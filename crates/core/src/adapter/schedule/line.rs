@@ -27,7 +27,7 @@ pub(super) struct Line {
 }
 
 /// 128 slots of an OC-3.
-const PATIENCE_MAX_NS: u64 = 362_400;
+pub(super) const PATIENCE_MAX_NS: u64 = 362_400;
 
 /// The time that a line at `rate` may make good: with 0 ns one cell leaves at a time.
 fn burst_ns(rate: CellRate, burst_cells: u32) -> u64 {

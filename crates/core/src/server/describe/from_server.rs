@@ -58,6 +58,10 @@ macro_rules! stats {
             "cells_transmitted":64,
             "pdus_transmitted":2,
             "pdus_crossed":0,
+            "delays":{
+                "max_ns":32010000,
+                "counts":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,2,0,0,0,0,0,0,0,0]
+            },
             "client_faults":0
         }"#
     };
@@ -85,6 +89,37 @@ macro_rules! connection {
                 "cpu_reserved_ppm":442,
                 "cpu_expected_ppm":219,
                 "delay_ns":10000000,
+                "risk":{
+                    "reason":"the link of its interface is down",
+                    "seen_ns":81000000000,
+                    "now":false
+                },
+                "offer":null,
+                "buffers":{
+                    "receive_pdus":4,
+                    "receive_octets":8192,
+                    "transmit_pdus":11,
+                    "transmit_octets":20480
+                },
+                "bound":{
+                    "transmit":{
+                        "delay_ns":62006688,
+                        "jitter_ns":31881688,
+                        "queue_ns":352000000,
+                        "pacing_ns":32000000,
+                        "others_ns":6688,
+                        "rest_ns":0,
+                        "stall_ns":30000000
+                    },
+                    "receive":{
+                        "delay_ns":40000000,
+                        "jitter_ns":40000000,
+                        "rest_ns":0,
+                        "silent_ns":0,
+                        "wake_up_ns":10000000,
+                        "stall_ns":30000000
+                    }
+                },
                 "stats":"#,
             stats!(),
             "}"
@@ -160,7 +195,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":6,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":7,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{

@@ -584,7 +584,20 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
     assert_eq!(tell(&mut world, 30_000_000, true, 5), 0);
     assert_eq!(tell(&mut world, 30_000_001, true, 5), 1);
     assert_eq!(tell(&mut world, 90_000_000, true, 5), 0);
+    // Whoever asks is told why, and that it was so when it is over.
+    let shown = |world: &mut World| {
+        let mut all = world.list(guaranteed).into_iter();
+        let risk = all.find(|info| info.guaranteed).and_then(|info| info.risk);
+        let risk = risk.expect("it was at risk");
+        assert!(
+            risk.reason.contains("did not run for 90000000 ns"),
+            "{risk:?}"
+        );
+        risk.now
+    };
+    assert!(shown(&mut world));
     assert_eq!(tell(&mut world, 0, true, 5), 0);
+    assert!(!shown(&mut world));
     assert_eq!(tell(&mut world, 0, true, 6), 1);
     assert_eq!(tell(&mut world, 0, true, 6), 0);
     assert_eq!(tell(&mut world, 0, false, 6), 1);

@@ -5,6 +5,7 @@ mod admission;
 mod awaiting;
 mod connections;
 mod cpu_cost;
+mod delay;
 mod describe;
 mod interfaces;
 mod lending;

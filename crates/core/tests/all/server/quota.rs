@@ -215,6 +215,7 @@ fn a_user_at_its_quota_does_not_hinder_another() {
         free: 0,
         quota: Some(11),
         offer: None,
+        others: Vec::new(),
         limit: None,
     };
     assert_eq!((opened, &full), (2, &expected));

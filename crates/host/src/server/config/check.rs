@@ -7,7 +7,7 @@ use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{
     AdapterIndex, AdapterSection, Address, CpuLaw, Idle, InterfaceSpec, Link, Open, Possible,
-    Refused, Span,
+    Precedence, Prospect, Refused, Span,
 };
 use cellgate_core::wire::VpiVci;
 use toml::de::{DeTable, DeValue};
@@ -25,6 +25,43 @@ const VPI_MAX: u16 = 4_095;
 
 /// A VC like any other.
 const ANY_VC: VpiVci = VpiVci::from_bits(32);
+
+/// Work that costs nothing.
+const NO_LAWS: Laws = Laws {
+    adapter: CpuLaw::FREE,
+    worker: CpuLaw::FREE,
+    worker_ppm: 0,
+};
+
+/// Where a connection would be.
+#[derive(Clone, Copy, Debug)]
+pub struct Onto {
+    /// One that the configuration has.
+    pub adapter: AdapterIndex,
+    /// Of its interface.
+    pub line: CellRate,
+    /// How late that adapter may be after a rest, in nanoseconds; none: as on any machine.
+    pub late_ns: Option<u64>,
+    /// What the interface's other guaranteed connections may send before it.
+    pub others: Precedence,
+}
+
+/// A connection with a contract, and nothing else that matters.
+fn any(contract: &TrafficContract) -> Open {
+    Open {
+        marks: Marks::None,
+        address: Address {
+            interface: None,
+            vc: ANY_VC,
+        },
+        contract: contract.to_string(),
+        notification: None,
+        transmit_pdus: None,
+        receive_pdus: None,
+        queue_threshold: None,
+        completions: false,
+    }
+}
 
 /// What is wrong with the value at `key`: names and numbers from the file's top, between dots.
 #[derive(Debug)]
@@ -362,37 +399,38 @@ impl Config {
 
     /// What this promises where cells cost no time: no machine is as fast.
     fn possible(&self) -> Possible {
-        let laws = Laws {
-            adapter: CpuLaw::default(),
-            worker: CpuLaw::default(),
-            worker_ppm: 0,
-        };
-        Possible::new(self.server_config(laws))
+        Possible::new(self.server_config(NO_LAWS))
     }
 
     /// Whether a server of this configuration could ever open a connection with this contract, on
-    /// an interface of the rate `line` that has no other.
+    /// an interface of the rate `line` of one of its adapters, that has no other.
     ///
     /// # Errors
     /// As a server refuses it; nothing is offered instead.
-    pub fn could_open(&self, line: CellRate, contract: &TrafficContract) -> Result<(), Refused> {
-        let open = Open {
-            marks: Marks::None,
-            address: Address {
-                interface: None,
-                vc: ANY_VC,
-            },
-            contract: contract.to_string(),
-            notification: None,
-            transmit_pdus: None,
-            receive_pdus: None,
-            queue_threshold: None,
-            completions: false,
-        };
+    pub fn could_open(
+        &self,
+        adapter: AdapterIndex,
+        line: CellRate,
+        contract: &TrafficContract,
+    ) -> Result<(), Refused> {
         let mut possible = self.possible();
-        let port = AdapterIndex::FIRST.on(PortIndex(0));
+        let port = adapter.on(PortIndex(0));
         possible.add_line(port, line);
-        possible.admit(port, line, &open)
+        possible.admit(port, line, &any(contract))
+    }
+
+    /// What a server of this configuration makes of a contract.
+    ///
+    /// # Errors
+    /// The contract cannot be served, however much room there is.
+    pub fn prospect(&self, on: Onto, contract: &TrafficContract) -> Result<Prospect, Refused> {
+        let mut config = self.server_config(NO_LAWS);
+        let adapter = config.adapters.get_mut(on.adapter.place());
+        if let (Some(adapter), Some(late_ns)) = (adapter, on.late_ns) {
+            adapter.late_ns = late_ns;
+        }
+        let possible = Possible::new(config);
+        possible.prospect(on.adapter, on.line, on.others, &any(contract))
     }
 
     /// Somebody may add an interface later; a name that is mistyped is more likely.

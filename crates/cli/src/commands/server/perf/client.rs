@@ -11,6 +11,7 @@ use super::report::{self, Span, Test};
 use super::tally::Received;
 use super::verdict::{Promise, Seen, Standing, Verdict};
 use super::{Args, Ends, machine, now_ns, seen_at};
+use crate::commands::server::growth::Growth;
 use crate::commands::server::transfer::Way;
 use crate::commands::server::{Misuse, interrupted};
 
@@ -148,7 +149,11 @@ fn send(
     let mut all = Span::at(0);
     let mut span = Span::at(0);
     let mut next_look = began;
+    let mut growth = args.grow.then(Growth::default);
     loop {
+        if let Some(growth) = &mut growth {
+            growth.look(outgoing)?;
+        }
         let now = now_ns();
         if now >= next_look {
             next_look = now + LOOK_NS;

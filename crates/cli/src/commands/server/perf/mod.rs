@@ -18,7 +18,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cellgate::{Address, Admin, Connection};
+use cellgate::{Address, Admin, Builder, Connection, TrafficContract};
 use cellgate_core::wire::VpiVci;
 use cellgate_host::clock::MonotonicClock;
 use cellgate_report::bitrate;
@@ -26,7 +26,7 @@ use cellgate_report::output::Exit;
 
 use super::recv::seconds;
 use super::transfer::{CONTRACT, Way, one_way, to_send};
-use super::{Misuse, Server};
+use super::{Misuse, Server, growth};
 use verdict::Seen;
 
 /// What reports are returned under. They hold less than 1,600 octets.
@@ -85,6 +85,10 @@ pub(crate) struct Args {
         conflicts_with = "serve"
     )]
     bitrate: Option<u64>,
+    /// Where the client's contract is refused for want of something, begin under what is offered
+    /// instead, and take more as soon as there is; what is promised is what it begins with
+    #[arg(long, conflicts_with = "serve")]
+    grow: bool,
     /// From one line to the next
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
@@ -114,7 +118,7 @@ impl Args {
             Way::Receive => Way::Transmit,
         };
         let report_contract = one_way(REPORT_CONTRACT, back).map_err(Misuse)?;
-        let connection = |address, contract| {
+        let connection = |address, contract: TrafficContract| {
             Connection::builder()
                 .address(address)
                 .contract(contract)
@@ -124,7 +128,13 @@ impl Args {
             Way::Transmit => {
                 let incoming = connection(report, report_contract).open()?;
                 let waiting = to_send(&self.contract);
-                let outgoing = connection(data, contract).transmit_pdus(waiting).open()?;
+                let with = |builder: Builder| builder.transmit_pdus(waiting);
+                let outgoing = match self.grow {
+                    true => growth::open(&contract, |text| {
+                        with(connection(data.clone(), contract).contract(text))
+                    })?,
+                    false => with(connection(data, contract)).open()?,
+                };
                 Ends { outgoing, incoming }
             }
             Way::Receive => {

@@ -243,6 +243,10 @@ mod tests {
             cpu_expected_ppm: 0,
             keeps_awake: false,
             delay_ns: None,
+            risk: None,
+            offer: None,
+            buffers: Default::default(),
+            bound: Default::default(),
             stats: VcStats::default(),
         }
     }

@@ -2,7 +2,7 @@
 
 mod openmetrics;
 
-use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
+use cellgate::{AdapterInfo, CellRate, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
 use cellgate_report::output::{Exit, print, print_json_line, table};
 use serde::Serialize;
 
@@ -134,7 +134,12 @@ fn people(stats: &Stats) -> String {
         "PDUs received",
         "PDUs discarded",
         "cells discarded",
+        "cells/s out of",
+        "in of",
     ];
+    let rate = |rate: Option<CellRate>| {
+        rate.map_or_else(|| "-".to_owned(), |rate| rate.cell_s().to_string())
+    };
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(stats.connections.iter().map(|info| {
         [
@@ -143,9 +148,22 @@ fn people(stats: &Stats) -> String {
             info.stats.pdus_delivered.to_string(),
             info.stats.pdus_discarded.total().to_string(),
             info.stats.cells_discarded.total().to_string(),
+            rate(info.transmit),
+            rate(info.receive),
         ]
     }));
-    text + &table(&rows)
+    text += &table(&rows);
+    for info in &stats.connections {
+        if let Some(risk) = &info.risk {
+            let was = if risk.now { "is" } else { "was" };
+            let (address, reason) = (&info.address, &risk.reason);
+            text += &format!("connection {address} {was} at risk: {reason}\n");
+        }
+        if let Some(offer) = &info.offer {
+            text += &format!("connection {} may grow to {offer}\n", info.address);
+        }
+    }
+    text
 }
 
 /// How the adapter has rested, and who kept it from that for nothing.

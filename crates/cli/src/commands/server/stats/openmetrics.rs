@@ -33,7 +33,7 @@ impl Kind {
 }
 
 /// A family of each connection: name, kind, unit (the last part of the name), help, value.
-const CONNECTION: [OfConnection; 13] = {
+const CONNECTION: [OfConnection; 15] = {
     use Kind::{Counter, Gauge};
     const PER_S: &str = "cells_per_second";
     [
@@ -57,6 +57,20 @@ const CONNECTION: [OfConnection; 13] = {
             "cells",
             "Cells of PDUs in progress.",
             |info| info.stats.cells_held,
+        ),
+        (
+            "at_risk",
+            Gauge,
+            "",
+            "1 where a guarantee cannot be kept for the time being.",
+            |info| info.risk.as_ref().is_some_and(|risk| risk.now).into(),
+        ),
+        (
+            "can_grow",
+            Gauge,
+            "",
+            "1 where more was offered and not answered.",
+            |info| info.offer.is_some().into(),
         ),
         (
             "answered_cells",
@@ -545,6 +559,10 @@ mod tests {
             cpu_expected_ppm: 0,
             keeps_awake: false,
             delay_ns: None,
+            risk: None,
+            offer: None,
+            buffers: Default::default(),
+            bound: Default::default(),
             stats: Default::default(),
         };
         let mut connections = vec![connection(1, "lo.0.32"), connection(2, "lo.0.32")];
