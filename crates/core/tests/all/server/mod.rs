@@ -8,6 +8,7 @@ mod cpu_cost;
 mod delay;
 mod describe;
 mod interfaces;
+mod offers;
 mod pages;
 mod quota;
 mod reopening;
