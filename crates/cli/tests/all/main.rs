@@ -11,6 +11,7 @@ mod delays;
 mod fed;
 mod files;
 mod files_over;
+mod growth;
 mod json;
 mod lab;
 mod msna;

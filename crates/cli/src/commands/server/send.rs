@@ -38,8 +38,8 @@ pub(crate) struct Args {
     /// Number and check what is sent, for `recv --verify`
     #[arg(long)]
     verify: bool,
-    /// Where the contract is refused for want of something, begin under what is offered instead, and
-    /// take more as soon as there is
+    /// Where the contract is refused for want of something, begin under what is offered instead,
+    /// and take more as soon as there is
     #[arg(long)]
     grow: bool,
     /// What to send; -: standard input

@@ -9,6 +9,7 @@ mod delay;
 mod describe;
 mod interfaces;
 mod lending;
+mod offers;
 mod pages;
 mod quota;
 mod reopening;
