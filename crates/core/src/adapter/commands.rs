@@ -2,18 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::class::{class, guaranteed_cell_s};
 use super::loopback::Test;
 use super::reassembly::{Arrival, Reception};
-use super::schedule::{Class, PeakRate};
 use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
     Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
     Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive,
-    Refusal, Region, SustainedRate, Transmit, VcId, VcIndex, VcInfo, Work,
+    Refusal, Region, VcId, VcIndex, VcInfo, Work,
 };
 use crate::Time;
 use crate::aal::{Memory, aal0};
-use crate::contract::CellRate;
 use crate::wire::{CellFormat, PAYLOAD_LEN};
 
 /// A modification that waits for the end of the PDUs in progress.
@@ -777,56 +776,4 @@ fn new_sender<R: Region>(request: &OpenRequest, region: &R) -> Sender {
         1
     };
     Sender::new(request.transmit.as_ref(), slots)
-}
-
-/// What the transmit direction reserves of its line.
-fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
-    let rate = request.transmit.and_then(|transmit| transmit.guaranteed());
-    rate.map_or(0, |rate| rate.cell_s().into())
-}
-
-/// The rate and the sustained rate of a guaranteed VC.
-fn buckets<B: Board>(
-    transmit: &Transmit,
-    peak: CellRate,
-    board: &B,
-) -> (CellRate, Option<SustainedRate>) {
-    match transmit.sustained {
-        Some(_) if board.planted(Planted::SustainedNotShaped) => (peak, None),
-        Some(sustained) if board.planted(Planted::BurstNotRegained) => (sustained.rate, None),
-        Some(sustained) if board.planted(Planted::BurstUnbounded) => {
-            let endless = SustainedRate {
-                burst_tolerance_ns: u64::MAX,
-                ..sustained
-            };
-            (peak, Some(endless))
-        }
-        sustained if board.planted(Planted::BurstPeakForgotten) => match sustained {
-            Some(_) => (CellRate::new(u32::MAX).unwrap_or(peak), sustained),
-            None => (peak, None),
-        },
-        sustained => (peak, sustained),
-    }
-}
-
-fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
-    let cdvt_ns = transmit.cdvt_ns;
-    let peak = transmit
-        .peak
-        .filter(|_| !board.planted(Planted::PeakForgotten));
-    match transmit.rate {
-        Some(peak) => {
-            let (rate, sustained) = buckets(transmit, peak, board);
-            Class::Guaranteed {
-                rate,
-                cdvt_ns,
-                burst: transmit.burst,
-                sustained,
-            }
-        }
-        None => Class::BestEffort {
-            weight: transmit.weight,
-            peak: peak.map(|rate| PeakRate { rate, cdvt_ns }),
-        },
-    }
 }

@@ -17,6 +17,7 @@ mod aal;
 mod aal0;
 mod aal34;
 mod board;
+mod class;
 mod clients;
 mod command;
 mod commands;

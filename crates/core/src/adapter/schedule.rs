@@ -375,12 +375,12 @@ impl Schedule {
     /// charged: the caller sends some, says so with [`Self::sent`], and asks again until none. If
     /// the VC turns out to have nothing to send, the caller deactivates it.
     ///
-    /// Work: O(1) and O(`cells`), with three exceptions. A best-effort VC whose turn comes before its
-    /// peak rate allows a cell is put aside and taken back, in O(log n) each: once at most for each
-    /// cell that it has sent, in one call at most for all such VCs. And timers of guaranteed VCs
-    /// more than 3 ms ahead are put in order in advance by [`Self::sent`]; if no cell was sent for
-    /// so long, the call does it for the VCs due in the same millisecond. VBR VCs that have sent
-    /// more than a second's cells ahead are all looked at once a second.
+    /// Work: O(1) and O(`cells`), with three exceptions. A best-effort VC whose turn comes before
+    /// its peak rate allows a cell is put aside and taken back, in O(log n) each: once at most for
+    /// each cell that it has sent, in one call at most for all such VCs. And timers of guaranteed
+    /// VCs more than 3 ms ahead are put in order in advance by [`Self::sent`]; if no cell was sent
+    /// for so long, the call does it for the VCs due in the same millisecond. VBR VCs that have
+    /// sent more than a second's cells ahead are all looked at once a second.
     #[inline]
     pub fn grant(&mut self, now: Time, line: PortIndex, max_cells: u32) -> Option<Grant> {
         self.lines

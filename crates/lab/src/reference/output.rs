@@ -52,8 +52,8 @@ struct Sender {
     payloads: Vec<[u8; 48]>,
     /// Of the rate, and of the sustained rate.
     policers: Vec<Policer>,
-    /// Its shaper has charged what its policers do not know: what was sent before a change, or an SDU
-    /// that was refused.
+    /// Its shaper has charged what its policers do not know: what was sent before a change, or an
+    /// SDU that was refused.
     is_behind: bool,
     /// Steps in a row after which a cell could have left, and the line had nothing.
     held_up: u32,

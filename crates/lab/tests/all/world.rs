@@ -460,7 +460,7 @@ fn every_invariant_is_what_some_bug_is_found_by() {
             false,
         ),
         ("I16", "world: ReaderDozes", 4, Judge::Run, false),
-        ("I16", "SilentNoDelay", 3, Judge::Run, false),
+        ("I16", "SilentNoDelay", 4, Judge::Run, false),
         ("I17", "world: StepUnbounded", 19, Judge::Run, false),
         ("I18", "world: StepLost", 2, Judge::Run, false),
         ("I19", "server: StaleGeneration", S, Judge::Run, false),

@@ -1,0 +1,58 @@
+//! From a request to how its VC is scheduled.
+
+use super::schedule::{Class, PeakRate};
+use super::{Board, OpenRequest, Planted, SustainedRate, Transmit};
+use crate::contract::CellRate;
+
+/// What the transmit direction reserves of its line.
+pub(super) fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
+    let rate = request.transmit.and_then(|transmit| transmit.guaranteed());
+    rate.map_or(0, |rate| rate.cell_s().into())
+}
+
+/// The rate and the sustained rate of a guaranteed VC.
+fn buckets<B: Board>(
+    transmit: &Transmit,
+    peak: CellRate,
+    board: &B,
+) -> (CellRate, Option<SustainedRate>) {
+    match transmit.sustained {
+        Some(_) if board.planted(Planted::SustainedNotShaped) => (peak, None),
+        Some(sustained) if board.planted(Planted::BurstNotRegained) => (sustained.rate, None),
+        Some(sustained) if board.planted(Planted::BurstUnbounded) => {
+            let endless = SustainedRate {
+                burst_tolerance_ns: u64::MAX,
+                ..sustained
+            };
+            (peak, Some(endless))
+        }
+        sustained if board.planted(Planted::BurstPeakForgotten) => match sustained {
+            Some(_) => (CellRate::new(u32::MAX).unwrap_or(peak), sustained),
+            None => (peak, None),
+        },
+        sustained => (peak, sustained),
+    }
+}
+
+/// How a VC transmits.
+pub(super) fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
+    let cdvt_ns = transmit.cdvt_ns;
+    let peak = transmit
+        .peak
+        .filter(|_| !board.planted(Planted::PeakForgotten));
+    match transmit.rate {
+        Some(peak) => {
+            let (rate, sustained) = buckets(transmit, peak, board);
+            Class::Guaranteed {
+                rate,
+                cdvt_ns,
+                burst: transmit.burst,
+                sustained,
+            }
+        }
+        None => Class::BestEffort {
+            weight: transmit.weight,
+            peak: peak.map(|rate| PeakRate { rate, cdvt_ns }),
+        },
+    }
+}
