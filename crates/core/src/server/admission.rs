@@ -16,8 +16,9 @@ use crate::adapter::PortIndex;
 /// its peak. A burst that is sent takes slots for which no guaranteed cell is due, so peaks may add
 /// up to more than the line: to a guaranteed cell all bursts together are the one cell that is on
 /// the line, as best effort is. What is received may come at the peak for a burst: that takes
-/// memory, which is reserved, and moments of the line, which the peak cannot exceed. So the guaranteed rates of an interface always have a cell schedule: their sum, and what
-/// is kept for best effort, is at most its line rate.
+/// memory, which is reserved, and moments of the line, which the peak cannot exceed. So the
+/// guaranteed rates of an interface always have a cell schedule: their sum, and what is kept for
+/// best effort, is at most its line rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
