@@ -2,7 +2,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cellgate::{InterfaceSpec, Link};
 use cellgate_msna::{Access, Address, By, Call, Error, Node, NodeConfig, Refusal, Relay, Sap};
