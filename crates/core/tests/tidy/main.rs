@@ -291,9 +291,12 @@ fn what_a_paper_says_is_shown_by_a_test_that_exists() {
     for path in rust_files("crates") {
         known.push_str(&read(&path));
     }
-    let text = fs::read_to_string(root().join("docs/papers/policing.md")).expect("a document");
-    let complaints = unshown_statements(&text, &known);
-    assert!(complaints.is_empty(), "{complaints:#?}");
+    for paper in ["policing", "l4atm"] {
+        let path = root().join("docs/papers").join(paper).with_extension("md");
+        let text = fs::read_to_string(path).expect("a document");
+        let complaints = unshown_statements(&text, &known);
+        assert!(complaints.is_empty(), "{paper}: {complaints:#?}");
+    }
 
     let row = |standing, shown| {
         format!("| a | b | c | d |\n|---|---|---|---|\n| 1 | x | {standing} | {shown} |")
