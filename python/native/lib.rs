@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cellgate_lab::Silent;
-use cellgate_lab::experiments::{self, Experiment, Settings};
+use cellgate_lab::experiments::{self, Settings};
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{Failure, Options, check, scenario_of};
 use pyo3::create_exception;
