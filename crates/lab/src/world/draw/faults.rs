@@ -235,7 +235,10 @@ fn changes(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause]) {
             clause.max_sdu = draw.between(shortest, clause.max_sdu.into()) as u16;
         }
         clause.beyond = beyond(draw, clause.aal);
-        clause.category = draw.pick(&["cbr", "cbr", "vbr", "ubr"]);
+        let category = draw.pick(&["cbr", "cbr", "vbr", "ubr"]);
+        // A burst that the sender still sends is beyond a constant rate.
+        let bursts = conforms && !sender && clause.category == "vbr" && category == "cbr";
+        clause.category = if bursts { "vbr" } else { category };
         if memory && clause.aal != "aal0" && draw.percent(50) {
             clause.max_sdu += draw.between(1, 500) as u16;
         }
