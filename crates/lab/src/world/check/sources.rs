@@ -10,6 +10,7 @@ use cellgate_core::wire::PAYLOAD_LEN;
 use super::Network;
 use super::refusal::{At, Found};
 use super::sums::CELL_BITS;
+use crate::world::content::cells_of;
 use crate::world::fault::FaultSpec;
 use crate::world::plan::Connection;
 use crate::world::scenario::{Scenario, SourceSpec, Traffic};
@@ -112,9 +113,15 @@ pub(in crate::world) fn is_shaped_at_once(
         return false;
     };
     let (start, stop) = spec.span(duration_ns);
-    let Some(bursts) = Bursts::of(&spec.traffic, stop.since(start), cell) else {
+    let Some(mut bursts) = Bursts::of(&spec.traffic, stop.since(start), cell) else {
         return false;
     };
+    if let Traffic::OnOff { .. } = spec.traffic {
+        // An SDU that is begun is handed over whole.
+        let aal = contract.aal.unwrap_or(Aal::Aal5);
+        let longest = spec.sdus.iter().map(|sdu| cells_of(aal, *sdu)).max();
+        bursts.cells += u64::from(longest.unwrap_or(1)) - 1;
+    }
     let peak = match contract.category {
         ServiceCategory::Ubr => descriptor.pcr.or(descriptor.max_pcr),
         _ => Some(descriptor.peak()),
