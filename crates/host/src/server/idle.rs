@@ -1,12 +1,14 @@
 //! A watch for idle CPUs, whose time the server lends (*Policing Offloaded*, section 7.3).
 //!
-//! A thread of the class SCHED_IDLE gets a CPU when no other thread wants it. This one sleeps, and
-//! if it then runs without delay, a CPU was idle. Under load it comes late or not at all, and what
-//! was lent runs out. It takes no lock: who waits for one would wait for an idle CPU.
+//! A thread of the class SCHED_IDLE gets a CPU when no other thread wants it, and now and then a
+//! moment beside others. This one sleeps, and if it then runs without delay, and the kernel has
+//! counted idle time of its CPUs lately, a CPU was idle. Under load it comes late, nothing is
+//! counted, and what was lent runs out. It takes no lock: who waits for one would wait for an idle
+//! CPU.
 //!
 //! ```text
 //!  service thread               cg-idle
-//!  watch: borrowers?  --------> sleep, run: late?
+//!  watch: borrowers?  --------> sleep, run: late? idle time counted?
 //!  found: Idleness    <--bell-- a CPU was idle just now
 //! ```
 
@@ -24,13 +26,15 @@ use cellgate_shm::wake_descriptor;
 
 use crate::adapter::wake::{ring, silence};
 use crate::clock::MonotonicClock;
-use crate::sys::{AdapterCpus, Cpus, name_thread, take_idle};
+use crate::sys::{AdapterCpus, Cpus, allowed_cpus, name_thread, take_idle};
 
 /// From one look to the next.
 const PAUSE_NS: u64 = 4_000_000;
 /// A thread that an idle CPU wakes comes no later.
 const LATE_MAX_NS: u64 = 1_000_000;
-/// A lease outlives the next look by so much. After a CPU was idle last it is over within 9 ms.
+/// The kernel counts idle time in hundredths of a second (proc_stat(5)): one, and a look.
+const RECENT_NS: u64 = 14_000_000;
+/// A lease outlives the next look by so much: it is over 8 ms after it was given.
 const BEYOND_NS: u64 = 4_000_000;
 /// Lent of the time from one look to the next, where no thread has waited for a CPU lately: the
 /// rest is for whoever comes.
@@ -91,6 +95,7 @@ impl IdleWatch {
             shared: Arc::clone(&shared),
             bell: Arc::clone(&self.bell),
             pressure: File::open("/proc/pressure/cpu").ok(),
+            counted: Counted::default(),
         };
         let (cpus, adapters) = (self.cpus.clone(), self.adapters);
         let begun = Builder::new()
@@ -129,6 +134,61 @@ struct Thread {
     bell: Arc<OwnedFd>,
     /// None: this kernel does not tell.
     pressure: Option<File>,
+    counted: Counted,
+}
+
+/// Idle time as the kernel counts it.
+#[derive(Default)]
+struct Counted {
+    /// None: this kernel does not tell.
+    stat: Option<File>,
+    cpus: Vec<usize>,
+    ticks: u64,
+    /// When more was counted last.
+    at: Time,
+}
+
+impl Counted {
+    /// Of the CPUs of the calling thread.
+    fn begin() -> Self {
+        let mut counted = Self {
+            stat: File::open("/proc/stat").ok(),
+            cpus: allowed_cpus(),
+            ..Self::default()
+        };
+        counted.ticks = counted.read().unwrap_or(0);
+        counted
+    }
+
+    fn read(&mut self) -> Option<u64> {
+        let (stat, mut text) = (self.stat.as_mut()?, String::new());
+        stat.rewind().ok()?;
+        stat.read_to_string(&mut text).ok()?;
+        Some(idle_ticks(&text, &self.cpus))
+    }
+
+    /// Whether some was counted lately.
+    fn is_recent(&mut self, now: Time) -> bool {
+        let ticks = self.read().unwrap_or(self.ticks);
+        if ticks > self.ticks {
+            (self.ticks, self.at) = (ticks, now);
+        }
+        now.since_ns(self.at) <= RECENT_NS
+    }
+}
+
+/// The idle time of these CPUs together, in hundredths of a second.
+fn idle_ticks(stat: &str, cpus: &[usize]) -> u64 {
+    let of = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        let idle: u64 = words.nth(3)?.parse().ok()?;
+        cpus.contains(&cpu).then_some(idle)
+    };
+    let lines = stat.lines().skip(1);
+    lines
+        .map_while(|line| line.starts_with("cpu").then(|| of(line).unwrap_or(0)))
+        .sum()
 }
 
 impl Thread {
@@ -139,6 +199,7 @@ impl Thread {
             return;
         }
         self.look_at_pressure();
+        self.counted = Counted::begin();
         for look in 1_u32.. {
             let due = MonotonicClock.now().plus_ns(PAUSE_NS);
             sleep(Duration::from_nanos(PAUSE_NS));
@@ -149,7 +210,7 @@ impl Thread {
                 self.look_at_pressure();
             }
             let now = MonotonicClock.now();
-            if now.since_ns(due) <= LATE_MAX_NS {
+            if self.counted.is_recent(now) && now.since_ns(due) <= LATE_MAX_NS {
                 self.shared.idle_at.store(now.ns(), Ordering::Relaxed);
                 ring(&self.bell);
             }
@@ -194,6 +255,14 @@ mod tests {
                     full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
         assert_eq!(waited(text), Some(12.5));
         assert_eq!([waited(""), waited("some avg60=1")], [None, None]);
+    }
+
+    #[test]
+    fn idle_time_is_counted_of_the_cpus_that_are_asked_for() {
+        let text = "cpu  9 9 9 90 1 1 1 0 0 0\ncpu0 4 5 6 30 0 0 0 0 0 0\n\
+                    cpu1 5 4 3 60 1 1 1 0 0 0\ncpu12 0 0 0 7 0 0 0 0 0 0\nintr 5 6 7 8 9 10\n";
+        assert_eq!(idle_ticks(text, &[0, 12]), 37);
+        assert_eq!([idle_ticks(text, &[3]), idle_ticks("", &[0])], [0, 0]);
     }
 
     /// A machine that is busy all the time has nothing to lend, and this test nothing to say.
