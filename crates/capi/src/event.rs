@@ -1,4 +1,4 @@
-//! What the adapter tells.
+//! Events of the adapter.
 
 use core::ffi::c_int;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct cg_event_t {
     pub time_ns: u64,
     /// Cells of the PDU.
     pub cells: u32,
-    /// What has happened.
+    /// Its number in the header.
     pub kind: c_int,
     /// Not 0: it wakes who waits.
     pub interruptive: c_int,

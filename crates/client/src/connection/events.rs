@@ -1,4 +1,4 @@
-//! What the adapter tells.
+//! Events of the adapter, for applications that want to read them.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::contract::TrafficContract;
+
 /// How the cells of a VC make up PDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -25,7 +27,7 @@ pub struct Interleaving {
 
 impl Interleaving {
     /// The most PDUs in progress on one VC: a cell is looked for among all of them.
-    pub const MIDS_MAX: u16 = 64;
+    pub const MIDS_MAX: u16 = TrafficContract::MIDS_MAX as u16;
 }
 
 impl Aal {

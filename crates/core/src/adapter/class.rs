@@ -4,7 +4,7 @@ use super::schedule::{Class, PeakRate};
 use super::{Board, OpenRequest, Planted, SustainedRate, Transmit};
 use crate::contract::CellRate;
 
-/// What the transmit direction reserves of its line.
+/// The rate that the transmit direction reserves of its line, in cells/s.
 pub(super) fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
     let rate = request.transmit.and_then(|transmit| transmit.guaranteed());
     rate.map_or(0, |rate| rate.cell_s().into())
@@ -34,7 +34,7 @@ fn buckets<B: Board>(
     }
 }
 
-/// How a VC transmits.
+/// The class of a VC that transmits.
 pub(super) fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
     let cdvt_ns = transmit.cdvt_ns;
     let peak = transmit

@@ -33,7 +33,7 @@ pub enum EventKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// What has happened.
+    /// The kind.
     pub kind: EventKind,
     /// Interruptive: the client is woken. Silent otherwise.
     pub interruptive: bool,

@@ -59,9 +59,9 @@ pub struct Grant {
 /// The transmit schedule of an adapter: which VC sends the next cell of each line.
 ///
 /// ```text
-///  activate --> guaranteed: Wheel, by theoretical time --.
-///          and --> bursts: Wheel, by what PCR and BT let --+--> grant --> sent --> deactivate
-///  activate --> best effort: Robin, by weight -----------'     one line slot a cell
+///  activate --> guaranteed: Wheel, by theoretical time -----.
+///           \-> bursts of VBR: Wheel, by what PCR, BT let ---+--> grant --> sent --> deactivate
+///  activate --> best effort: Robin, by weight --------------'     one line slot a cell
 ///                          Held, until its peak allows
 /// ```
 ///
@@ -153,9 +153,7 @@ impl Class {
             },
         }
     }
-}
 
-impl Class {
     /// The bursts of a VC of this class whose shaper has the next cell due then.
     fn early(self, next: Time) -> Option<Early> {
         let Self::Guaranteed {

@@ -72,10 +72,6 @@ impl Interest {
         }
     }
 
-    fn is_to_send_only(self) -> bool {
-        !self.receive && !self.sent && !self.event
-    }
-
     /// Whether a PDU is waited for.
     pub const fn receives(self) -> bool {
         self.receive
@@ -122,7 +118,8 @@ impl<M> OpenConnection<M> {
             || (interest.send.is_some() || interest.sent) && !opened.completions;
         let look_at = is_untold.then(|| now.plus_ns(LOOK_NS));
         let times = [look_at, credit_at.filter(|_| interest.send.is_some())];
-        let only_credit = interest.is_to_send_only() && credit_at.is_some();
+        let is_for_more = interest.receive || interest.sent || interest.event;
+        let only_credit = !is_for_more && credit_at.is_some();
         Sleep {
             until: times.into_iter().flatten().min(),
             room: interest.send.filter(|_| credit_at.is_none()),

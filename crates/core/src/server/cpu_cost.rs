@@ -115,22 +115,6 @@ pub enum LawError {
 }
 
 impl CpuLaw {
-    /// Of work that costs nothing.
-    pub const FREE: Self = {
-        let none = Cost {
-            cell_ps: 0,
-            pdu_ps: 0,
-        };
-        let none = Costs {
-            transmit: none,
-            receive: none,
-        };
-        Self {
-            reserve: none,
-            expected: none,
-            headroom_percent: 0,
-        }
-    };
     /// PDU sizes in one direction, at most.
     pub const SIZES_MAX: usize = 64;
 

@@ -12,7 +12,7 @@ use crate::contract::{CellRate, Increment};
 pub struct Surroundings {
     /// The line that it sends on.
     pub line: CellRate,
-    /// What the line's other guaranteed connections may send before it.
+    /// Cells of the line's other guaranteed connections that go first.
     pub others: Precedence,
     /// How late an adapter that rests may be, in nanoseconds; none: it does not rest while the
     /// connection is open.
@@ -71,7 +71,7 @@ impl Precedence {
     }
 }
 
-/// What a guaranteed PDU takes at most to leave, in nanoseconds: from the moment at which its
+/// The longest time that a guaranteed PDU takes to leave, in nanoseconds: from the moment at which its
 /// application has handed it over and all before it have left, to its last cell.
 ///
 /// With T the time of a cell at the connection's rate, n the cells of a PDU of the largest size, N
@@ -114,7 +114,7 @@ pub struct TransmitBound {
     pub stall_ns: u64,
 }
 
-/// What a guaranteed PDU takes at most from its last cell's arrival to its reader, in nanoseconds.
+/// The longest time from the arrival of a guaranteed PDU's last cell to its reader, in nanoseconds.
 ///
 /// All parts can be 0, so that the jitter is as long as the delay. It holds while the adapter
 /// stands still for no longer than is admitted, and the reader is no later than assumed.

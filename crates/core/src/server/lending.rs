@@ -5,11 +5,12 @@ use super::connection::Connection;
 use super::machine::{Pending, Server};
 use super::{Bugs, CpuLaw, Direction};
 use crate::Time;
+use crate::adapter::Command;
 use crate::contract::{CellRate, Excess};
 use crate::keeper::Ask;
 
 /// The longest lease.
-pub(super) const LEASE_MAX_NS: u64 = 10_000_000;
+pub(super) const LEASE_MAX_NS: u64 = Command::<(), ()>::LEASE_MAX_NS;
 
 const PS_PER_NS: u128 = 1_000;
 
@@ -21,7 +22,7 @@ const COSTS: u128 = 2;
 pub struct Idleness {
     /// Nanoseconds to lend.
     pub ns: u64,
-    /// What is lent is taken back then.
+    /// The end of the leases.
     pub until: Time,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection loses at its adapter, told by and by.
+//! The losses of a connection at its adapter, told by and by.
 
 use crate::Time;
 use crate::adapter::{Discard, DiscardCounts};
@@ -6,7 +6,7 @@ use crate::adapter::{Discard, DiscardCounts};
 /// From one telling to the next.
 const PAUSE_NS: u64 = 1_000_000_000;
 
-/// What an application was told of its losses.
+/// The losses that an application knows of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     told: DiscardCounts,

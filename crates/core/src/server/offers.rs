@@ -1,4 +1,4 @@
-//! What is offered in place of a contract that was refused: another rate, and where memory or CPU
+//! The offers in place of a contract that was refused: another rate, and where memory or CPU
 //! time is short, PDUs of another size or a shorter credit.
 
 use core::num::NonZeroU32;

@@ -14,7 +14,7 @@ pub struct Possible {
     admission: Admission,
 }
 
-/// What a server makes of a contract, whether or not there is room for it.
+/// The connection that a server makes of a contract, whether or not there is room for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Prospect {
     /// As the adapter would serve it.
@@ -64,7 +64,7 @@ impl Possible {
         Ok(())
     }
 
-    /// What becomes of a connection on an interface of the rate `line`, whose other guaranteed
+    /// The prospect of a connection on an interface of the rate `line`, whose other guaranteed
     /// connections may send so much before it.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! How full a receive queue is when its application is told.
+//! The fill of a receive queue at which its application is told.
 
 use core::fmt;
 use core::num::NonZeroU32;

@@ -13,6 +13,7 @@ mod contract_terms;
 mod contract_text;
 mod fault;
 mod keeper;
+mod leaky_bucket;
 mod mssar;
 mod oam;
 mod queue_layout;

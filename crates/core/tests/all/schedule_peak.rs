@@ -7,39 +7,11 @@ use cellgate_core::server::{Claim, divide};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::leaky_bucket::Bucket;
+
 const LINE: PortIndex = PortIndex(0);
 const LINE_CELL_S: u64 = 353_207;
 const S: u64 = 1_000_000_000;
-
-/// GCRA as a continuous-state leaky bucket, in fractions of a cell: not the adapter's form.
-struct Bucket {
-    rate: u128,
-    tau: u128,
-    /// Cells, times 10^9.
-    content: u128,
-    last: u64,
-}
-
-impl Bucket {
-    fn new(rate: u32, cdvt_ns: u64) -> Self {
-        Self {
-            rate: rate.into(),
-            tau: cdvt_ns.into(),
-            content: 0,
-            last: 0,
-        }
-    }
-
-    fn conforms(&mut self, now: u64) -> bool {
-        let drained = u128::from(now - self.last) * self.rate;
-        let content = self.content.saturating_sub(drained);
-        let conforms = content <= self.tau * self.rate;
-        if conforms {
-            (self.content, self.last) = (content + u128::from(S), now);
-        }
-        conforms
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Sender {

@@ -6,6 +6,8 @@ use cellgate_core::contract::{CellRate, Increment, Peak, TrafficDescriptor};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::leaky_bucket::Bucket;
+
 const LINE: PortIndex = PortIndex(0);
 const LINE_CELL_S: u32 = 353_207;
 const S: u64 = 1_000_000_000;
@@ -14,37 +16,6 @@ const US: u64 = 1_000;
 
 fn rate(cell_s: u32) -> CellRate {
     CellRate::new(cell_s).unwrap()
-}
-
-/// GCRA as a continuous-state leaky bucket, in fractions of a cell: not the adapter's form.
-#[derive(Clone, Copy)]
-struct Bucket {
-    rate: u128,
-    tau: u128,
-    /// Cells, times 10^9.
-    content: u128,
-    last: u64,
-}
-
-impl Bucket {
-    fn new(rate: u32, tau_ns: u64) -> Self {
-        Self {
-            rate: rate.into(),
-            tau: tau_ns.into(),
-            content: 0,
-            last: 0,
-        }
-    }
-
-    fn conforms(&mut self, now: u64) -> bool {
-        let drained = u128::from(now - self.last) * self.rate;
-        let content = self.content.saturating_sub(drained);
-        let conforms = content <= self.tau * self.rate;
-        if conforms {
-            (self.content, self.last) = (content + u128::from(S), now);
-        }
-        conforms
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

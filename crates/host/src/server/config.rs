@@ -338,7 +338,7 @@ fn server_adapter(section: &AdapterSection) -> ServerAdapter {
 }
 
 /// What PDUs cost, and what of the workers' CPUs there is to promise where nothing is configured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Laws {
     pub(super) adapter: CpuLaw,
     pub(super) worker: CpuLaw,

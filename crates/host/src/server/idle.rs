@@ -111,7 +111,7 @@ impl IdleWatch {
         }
     }
 
-    /// What there is to lend since this was asked last.
+    /// Idle time to lend, found since this was asked last.
     pub(super) fn found(&self) -> Option<Idleness> {
         silence(&self.bell);
         let shared = self.shared.as_ref()?;

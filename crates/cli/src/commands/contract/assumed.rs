@@ -7,7 +7,7 @@ use cellgate_core::server::{AdapterIndex, Precedence, Prospect, Refused};
 use cellgate_host::server::{Config, Onto};
 use serde::Serialize;
 
-/// What the command line says of it.
+/// The assumptions that the command line makes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     pub(super) socket: Option<PathBuf>,
@@ -16,7 +16,7 @@ pub(super) struct Said {
     pub(super) wake_up_ns: Option<u64>,
 }
 
-/// What a contract does not say and its consequences depend on.
+/// Circumstances that a contract leaves open, and that its consequences depend on.
 pub(super) struct Assumed {
     config: Config,
     on: Onto,
@@ -45,7 +45,7 @@ pub(super) struct Told {
     idle: Idle,
     /// How late an adapter that rests may be.
     late_ns: u64,
-    /// What the interface's other guaranteed connections may send first.
+    /// Cells of the interface's other guaranteed connections that go first.
     others: Precedence,
 }
 
@@ -122,7 +122,7 @@ impl Assumed {
         Ok(assumed)
     }
 
-    /// What a connection may send before others.
+    /// Cells of a connection that go before those of others.
     fn precedence(&self, info: &ConnectionInfo) -> Precedence {
         let contract: Option<TrafficContract> = info.contract.parse().ok();
         let prospect = contract.and_then(|contract| self.prospect(&contract).ok());
@@ -132,7 +132,7 @@ impl Assumed {
             .map_or_else(Precedence::default, Precedence::of)
     }
 
-    /// What a server makes of a contract under these assumptions.
+    /// The connection that a server makes of a contract under these assumptions.
     pub(super) fn prospect(&self, contract: &TrafficContract) -> Result<Prospect, Refused> {
         self.config.prospect(self.on, contract)
     }

@@ -1,4 +1,4 @@
-//! What was thrown away, as commands that receive tell it.
+//! The PDUs that were thrown away, as commands that receive tell them.
 
 use std::time::Duration;
 

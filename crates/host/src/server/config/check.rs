@@ -6,8 +6,8 @@ use cellgate_core::adapter::{Config as AdapterConfig, Marks, PortIndex};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{
-    AdapterIndex, AdapterSection, Address, CpuLaw, Idle, InterfaceSpec, Link, Open, Possible,
-    Precedence, Prospect, Refused, Span,
+    AdapterIndex, AdapterSection, Address, Idle, InterfaceSpec, Link, Open, Possible, Precedence,
+    Prospect, Refused, Span,
 };
 use cellgate_core::wire::VpiVci;
 use toml::de::{DeTable, DeValue};
@@ -26,13 +26,6 @@ const VPI_MAX: u16 = 4_095;
 /// A VC like any other.
 const ANY_VC: VpiVci = VpiVci::from_bits(32);
 
-/// Work that costs nothing.
-const NO_LAWS: Laws = Laws {
-    adapter: CpuLaw::FREE,
-    worker: CpuLaw::FREE,
-    worker_ppm: 0,
-};
-
 /// Where a connection would be.
 #[derive(Clone, Copy, Debug)]
 pub struct Onto {
@@ -42,7 +35,7 @@ pub struct Onto {
     pub line: CellRate,
     /// How late that adapter may be after a rest, in nanoseconds; none: as on any machine.
     pub late_ns: Option<u64>,
-    /// What the interface's other guaranteed connections may send before it.
+    /// Cells of the interface's other guaranteed connections that go first.
     pub others: Precedence,
 }
 
@@ -399,7 +392,7 @@ impl Config {
 
     /// What this promises where cells cost no time: no machine is as fast.
     fn possible(&self) -> Possible {
-        Possible::new(self.server_config(NO_LAWS))
+        Possible::new(self.server_config(Laws::default()))
     }
 
     /// Whether a server of this configuration could ever open a connection with this contract, on
@@ -419,12 +412,12 @@ impl Config {
         possible.admit(port, line, &any(contract))
     }
 
-    /// What a server of this configuration makes of a contract.
+    /// The connection that a server of this configuration makes of a contract.
     ///
     /// # Errors
     /// The contract cannot be served, however much room there is.
     pub fn prospect(&self, on: Onto, contract: &TrafficContract) -> Result<Prospect, Refused> {
-        let mut config = self.server_config(NO_LAWS);
+        let mut config = self.server_config(Laws::default());
         let adapter = config.adapters.get_mut(on.adapter.place());
         if let (Some(adapter), Some(late_ns)) = (adapter, on.late_ns) {
             adapter.late_ns = late_ns;
