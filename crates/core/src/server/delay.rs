@@ -71,8 +71,8 @@ impl Precedence {
     }
 }
 
-/// The longest time that a guaranteed PDU takes to leave, in nanoseconds: from the moment at which its
-/// application has handed it over and all before it have left, to its last cell.
+/// The longest time that a guaranteed PDU takes to leave, in nanoseconds: from the moment at which
+/// its application has handed it over and all before it have left, to its last cell.
 ///
 /// With T the time of a cell at the connection's rate, n the cells of a PDU of the largest size, N
 /// those of a burst, tau what the shaper makes good of its lateness
