@@ -20,8 +20,9 @@ use super::terms::Terms;
 use super::tree::Tree;
 use crate::clock::MonotonicClock;
 
-/// A terminal that nothing comes from for so long is gone.
-const SILENCE_NS: u64 = 10_000_000_000;
+/// A terminal that nothing comes from for so long is gone: longer than a busy disk holds up a
+/// system call.
+const SILENCE_NS: u64 = 30_000_000_000;
 /// Steps of who gives in one turn.
 const STEPS: usize = 64;
 /// Turns in which a terminal that ends is heard, and how long each waits.
