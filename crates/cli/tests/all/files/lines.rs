@@ -76,9 +76,10 @@ fn bit_errors_lose_pdus_as_their_law_says_whoever_makes_the_cells() {
             (lost - pdus * LOST).abs() < 5.0 * spread,
             "{levels:?}: {sent}"
         );
-        // Nothing else is sent again, but for what a busy machine was too late with.
+        // Nothing else is sent again, but for what a busy machine was too late with: who went back
+        // by a window would send ten times as much.
         let again = number(&sent, "sent_again") / 640.0;
-        assert!(again < 1.1 * lost + 32.0, "{levels:?}: {sent}");
+        assert!(again < 2.0 * lost + 64.0, "{levels:?}: {sent}");
         // Damaged PDUs come as far as a terminal that reassembles them.
         let damaged = discarded["pdus"]["crc_error"].as_f64().unwrap_or(0.0);
         match levels[1] {
