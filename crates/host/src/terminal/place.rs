@@ -2,6 +2,7 @@
 //! ones.
 
 mod finisher;
+mod openings;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use super::digests::Digests;
 use super::disk::{self, DiskError, DiskLen, HeldFile, Kind, Moment, PartialName, PathBelow, Root};
 use super::tree::ns;
 use finisher::Finisher;
+use openings::Openings;
 
 /// A file that is received.
 pub(super) type Receiving = unfinished::Receiving<HeldFile>;
@@ -31,6 +33,7 @@ pub struct Place {
     manner: Manner,
     disk_len: DiskLen,
     finisher: Finisher,
+    openings: Openings<Result<disk::Opened, DiskError>>,
     /// Files that others have.
     in_use: BTreeMap<PathBelow, InUse>,
     /// None until one is asked for.
@@ -82,6 +85,7 @@ impl Place {
             manner,
             disk_len,
             finisher: Finisher::start(root.clone())?,
+            openings: Openings::default(),
             in_use: BTreeMap::new(),
             digests: None,
         })
@@ -132,11 +136,21 @@ impl Place {
         Ok(self.manner.standing(entry, &lying, differs))
     }
 
-    fn opened(&self, wanted: &disk::Entry, len: Option<u64>) -> Result<disk::Opened, DiskError> {
-        if self.manner.anew {
-            disk::discard(&self.root, PartialName::of(&wanted.path))?;
-        }
-        disk::open(&self.root, &wanted.path, wanted, len, self.disk_len)
+    /// What is there of a file; none while the disk takes its time.
+    fn opened(
+        &mut self,
+        wanted: &disk::Entry,
+        len: Option<u64>,
+    ) -> Result<Option<Result<disk::Opened, DiskError>>, String> {
+        let (root, disk_len) = (self.root.clone(), self.disk_len);
+        let (anew, wanted) = (self.manner.anew, wanted.clone());
+        let path = wanted.path.clone();
+        self.openings.open(&path, move || {
+            if anew {
+                disk::discard(&root, PartialName::of(&wanted.path))?;
+            }
+            disk::open(&root, &wanted.path, &wanted, len, disk_len)
+        })
     }
 
     /// Opens a file that is to be received, of a length that is known if it is no stream.
@@ -150,7 +164,9 @@ impl Place {
         {
             return Ok(Offered::Later);
         }
-        let opened = self.opened(wanted, len);
+        let Some(opened) = self.opened(wanted, len)? else {
+            return Ok(Offered::Later);
+        };
         let tried = Instant::now();
         let opened = match opened {
             Err(DiskError::InUse { path }) => {
@@ -186,7 +202,11 @@ impl Destination for Place {
             self.root.make_directory(&wanted.path).map_err(said)?;
             return Ok(Offered::Have);
         }
-        match self.standing(entry, &wanted, differs)? {
+        let standing = match self.openings.is_under_way(&wanted.path) {
+            true => Standing::Want,
+            false => self.standing(entry, &wanted, differs)?,
+        };
+        match standing {
             Standing::Have => {
                 match entry.kind {
                     EntryKind::File { .. } => {
