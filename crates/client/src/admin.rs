@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use cellgate_core::line::LineSpec;
 use cellgate_core::server::{
-    AdapterInfo, Address, Confirm, ConnectionInfo, Description, DeviceInfo, DeviceSpec, Indication,
-    InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo, Settings,
+    AdapterInfo, Address, Confirm, ConnectionInfo, CpuTime, Description, DeviceInfo, DeviceSpec,
+    Indication, InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo, Settings,
 };
 
 use cellgate_shm::CountersView;
@@ -41,6 +41,21 @@ impl Counters {
     pub fn map(&self) -> Result<CountersView, Error> {
         Ok(CountersView::open(self.file.as_fd(), self.len)?)
     }
+}
+
+/// Asks for CPU time.
+pub(crate) fn cpu_time(
+    thread: u32,
+    times: (Duration, Duration),
+    address: Option<Address>,
+) -> Request {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Request::ReserveCpu(CpuTime {
+        thread,
+        budget_ns: ns(times.0),
+        period_ns: ns(times.1),
+        address,
+    })
 }
 
 /// What concerns the server as a whole: lists, permanent connections, interfaces, loopback.
@@ -231,6 +246,26 @@ impl Admin {
     pub fn remove_device(&mut self, name: &str) -> Result<(), Error> {
         let name = name.to_owned();
         self.done(Request::RemoveDevice { name })
+    }
+
+    /// Reserves CPU time for a thread of this user, by the number that the kernel gives it: `budget`
+    /// in each `period` of 1 ms to 1 s, in place of what was reserved here before; a budget of zero
+    /// gives that back. It ends with the connection at `address`, if there is one, and with this.
+    /// How the thread is scheduled while it is within its budget, for people.
+    ///
+    /// # Errors
+    /// There is not so much, the thread or the connection is not this user's, or the server may make
+    /// nobody real-time.
+    pub fn reserve_cpu(
+        &mut self,
+        thread: u32,
+        (budget, period): (Duration, Duration),
+        address: Option<Address>,
+    ) -> Result<String, Error> {
+        match self.ask(cpu_time(thread, (budget, period), address))? {
+            Confirm::CpuReserved { scheduling } => Ok(scheduling),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// The network devices, those of all users.

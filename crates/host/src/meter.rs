@@ -12,6 +12,8 @@ const BURST_MIN_NS: i64 = 500_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     ppm: u32,
+    /// What it may use at once.
+    burst_ns: i64,
     /// Below 0: what it has used too much, which is charged against what it earns next.
     credit_ns: i64,
     at: Time,
@@ -21,14 +23,24 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(ppm: u32, at: Time, used_ns: u64) -> Self {
-        let mut meter = Self {
+        let burst_ns = earned_ns(ppm, BURST_NS).max(BURST_MIN_NS);
+        Self {
             ppm,
-            credit_ns: 0,
+            burst_ns,
+            credit_ns: burst_ns,
             at,
             used_ns,
             within: true,
-        };
-        meter.credit_ns = meter.burst_ns();
+        }
+    }
+
+    /// Of a thread that may use so much at once, if that is longer.
+    pub(crate) fn with_burst(ppm: u32, burst_ns: u64, at: Time, used_ns: u64) -> Self {
+        let mut meter = Self::new(ppm, at, used_ns);
+        meter.burst_ns = meter
+            .burst_ns
+            .max(i64::try_from(burst_ns).unwrap_or(i64::MAX));
+        meter.credit_ns = meter.burst_ns;
         meter
     }
 
@@ -37,31 +49,33 @@ impl Meter {
         self.within
     }
 
-    fn earned_ns(&self, elapsed_ns: u64) -> i64 {
-        let earned = u128::from(elapsed_ns) * u128::from(self.ppm) / 1_000_000;
-        i64::try_from(earned).unwrap_or(i64::MAX)
-    }
-
-    pub(crate) fn burst_ns(&self) -> i64 {
-        self.earned_ns(BURST_NS).max(BURST_MIN_NS)
+    /// All that it might use at once is gone.
+    pub(crate) fn forfeit(&mut self) {
+        (self.credit_ns, self.within) = (0, false);
     }
 
     /// Whether the thread is within its share, its CPU clock showing `used_ns`. What it uses while
     /// it is beyond is not charged; it is within again when it has half a burst.
     pub(crate) fn charge(&mut self, now: Time, used_ns: u64) -> bool {
         let used = used_ns.saturating_sub(self.used_ns);
-        let earned = self.earned_ns(now.since_ns(self.at));
-        self.credit_ns = self.credit_ns.saturating_add(earned).min(self.burst_ns());
+        let earned = earned_ns(self.ppm, now.since_ns(self.at));
+        self.credit_ns = self.credit_ns.saturating_add(earned).min(self.burst_ns);
         (self.at, self.used_ns) = (now, used_ns);
         if self.within {
             let used = i64::try_from(used).unwrap_or(i64::MAX);
             self.credit_ns = self.credit_ns.saturating_sub(used);
             self.within = self.credit_ns >= 0;
         } else {
-            self.within = self.credit_ns >= self.burst_ns() / 2;
+            self.within = self.credit_ns >= self.burst_ns / 2;
         }
         self.within
     }
+}
+
+/// What a share comes to in `elapsed_ns`.
+fn earned_ns(ppm: u32, elapsed_ns: u64) -> i64 {
+    let earned = u128::from(elapsed_ns) * u128::from(ppm) / 1_000_000;
+    i64::try_from(earned).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -89,7 +103,7 @@ mod tests {
             last = within;
         }
         let share = 10_000 * MS / 10;
-        let burst = greedy.burst_ns().cast_unsigned();
+        let burst = greedy.burst_ns.cast_unsigned();
         assert!(used_within.abs_diff(share) <= 2 * burst, "{used_within}");
         assert!(changes > 100, "{changes}");
     }
@@ -97,7 +111,7 @@ mod tests {
     #[test]
     fn idle_time_is_worth_a_burst_and_no_more() {
         let mut meter = Meter::new(50_000, at(0), 0);
-        let burst = meter.burst_ns();
+        let burst = meter.burst_ns;
         let used = |ns: i64| ns.cast_unsigned();
         assert_eq!(used(burst), BURST_NS / 20);
         assert!(meter.charge(at(60_000), used(burst)));
@@ -110,6 +124,6 @@ mod tests {
         let half = at(60_000).plus_ns(BURST_NS / 2);
         assert!(!meter.charge(half, used(9 * burst)));
         assert!(meter.charge(half.plus_ns(20 * 20), used(9 * burst)));
-        assert_eq!(Meter::new(1, at(0), 0).burst_ns(), BURST_MIN_NS);
+        assert_eq!(Meter::new(1, at(0), 0).burst_ns, BURST_MIN_NS);
     }
 }

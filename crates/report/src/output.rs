@@ -25,6 +25,8 @@ pub enum Exit {
     Refused,
     /// No server answers.
     NoServer,
+    /// What the program has ended with that it ran.
+    Program(u8),
     /// Something panicked in a simulated world.
     Crash,
     /// Something did not happen there.
@@ -43,6 +45,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Refused => 3,
             Exit::NoServer => 4,
+            Exit::Program(code) => code,
             Exit::Crash => 10,
             Exit::Liveness => 11,
             Exit::Correctness => 12,

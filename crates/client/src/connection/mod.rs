@@ -20,6 +20,7 @@ use cellgate_core::adapter::VcStats;
 use cellgate_core::server::{Address, Confirm, ConnectionInfo, Refused, Request};
 use cellgate_shm::{Attached, ClientCounters, ClientTransmit};
 
+use crate::admin::cpu_time;
 use crate::control::{Control, unexpected};
 use crate::{Builder, Error, ServerInfo};
 
@@ -242,6 +243,24 @@ impl Connection {
         };
         match self.request(request)? {
             Confirm::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Reserves CPU time for the calling thread, `budget` in each `period` of 1 ms to 1 s, in place of
+    /// what this connection has reserved before: within its budget the thread is real-time, and
+    /// comes before whatever has nothing reserved. A budget of zero gives it back, and so does the
+    /// connection's end. A server that comes after this one has promised nothing: ask it again behind
+    /// [`Indication::Restarted`](crate::Indication::Restarted). How the thread is scheduled, for
+    /// people.
+    ///
+    /// # Errors
+    /// There is not so much, or the server may make nobody real-time.
+    pub fn reserve_cpu(&self, budget: Duration, period: Duration) -> Result<String, Error> {
+        let thread = rustix::thread::gettid();
+        let thread = thread.as_raw_nonzero().get().cast_unsigned();
+        match self.request(cpu_time(thread, (budget, period), None))? {
+            Confirm::CpuReserved { scheduling } => Ok(scheduling),
             other => Err(unexpected(&other)),
         }
     }

@@ -240,7 +240,7 @@ impl<B: Bugs> Admission<B> {
 
     /// What there is to promise of what is no interface's: the least of the configuration and the
     /// machine's limit.
-    fn capacity(&self, book: Book) -> u64 {
+    pub(super) fn capacity(&self, book: Book) -> u64 {
         let all = match self.bound_of(book) {
             Some(bound) => bound.capacity,
             None => self.configured(book),

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::adapters::Adapter;
 use super::awaiting::Awaiting;
 use super::connection::{Asker, Connection};
+use super::cpu_time::Reserved;
 use super::interfaces::Interface;
 use super::pages::Taken;
 use super::{
@@ -110,6 +111,8 @@ pub(super) struct Client {
     pub(super) monitors: bool,
     /// It has the counters.
     pub(super) counts: bool,
+    /// CPU time of a thread of its own.
+    pub(super) cpu: Option<Reserved>,
     /// It was taken up without a VC: a Close may have been carried out and not confirmed.
     pub(super) may_have_closed: bool,
     /// What was refused to it, and where.
@@ -135,6 +138,7 @@ impl Client {
             unconfirmed: 0,
             monitors: false,
             counts: false,
+            cpu: None,
             may_have_closed: false,
             wanted: None,
             patience: None,
@@ -571,6 +575,10 @@ impl<B: Bugs> Server<B> {
             | Request::Monitor
             | Request::Counters => self.dispatch(asker, request, capability),
             // They are the host's, who takes them before they come here.
+            Request::ReserveCpu(_) => {
+                let none = "this server schedules no threads".to_owned();
+                self.confirm(asker, Err(Refused::Unsupported(none)));
+            }
             Request::AddDevice(_) | Request::RemoveDevice { .. } | Request::Devices { .. } => {
                 let none = "this server has no workers".to_owned();
                 self.confirm(asker, Err(Refused::Unsupported(none)));
@@ -649,6 +657,7 @@ impl<B: Bugs> Server<B> {
         let Some(state) = self.clients.remove(&client) else {
             return;
         };
+        self.release_reserved(state.cpu);
         self.awaiting.retain(|one| !one.is_of(client));
         if let Some(number) = state.connection
             && !self.bugs.planted(Planted::HungUpStays)

@@ -6,7 +6,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, DelayBounds, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec,
+    Address, CpuTime, DelayBounds, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec,
     QueueThreshold, Refused, Settings,
 };
 use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
@@ -16,7 +16,7 @@ use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -157,6 +157,10 @@ pub enum Request {
         /// The first to list, by number.
         from: u32,
     },
+    /// Reserves CPU time for a thread, in place of what this socket has reserved before; the thread
+    /// is real-time as long as it is within its budget. Ends with the connection, or with the
+    /// socket. Confirmed by [`Confirm::CpuReserved`].
+    ReserveCpu(CpuTime),
     /// What the server runs with; users see their own quota alone, and not where the server has
     /// what. Confirmed by [`Confirm::Settings`].
     Settings {
@@ -256,6 +260,11 @@ pub enum Confirm {
     },
     /// A network device is carried.
     Device(DeviceInfo),
+    /// CPU time is reserved, or given back.
+    CpuReserved {
+        /// How the thread is scheduled while it is within its budget, for people.
+        scheduling: String,
+    },
     /// A part of the list.
     Devices {
         devices: Vec<DeviceInfo>,

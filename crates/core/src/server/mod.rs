@@ -20,6 +20,7 @@ mod config;
 mod connection;
 mod counters;
 mod cpu_cost;
+mod cpu_time;
 mod delay;
 mod describe;
 mod device;
@@ -64,6 +65,7 @@ pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };
 pub use cpu_cost::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
+pub use cpu_time::CpuTime;
 pub use delay::{DelayBounds, Precedence, ReceiveBound, Surroundings, TransmitBound};
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};

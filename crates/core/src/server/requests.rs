@@ -65,22 +65,26 @@ impl<B: Bugs> Server<B> {
         }
     }
 
+    /// The number of this client's user's connection at an address; a governor's are all.
+    pub(super) fn number_of(&self, client: ClientId, address: &Address) -> Result<u32, Refused> {
+        let uid = self.clients.get(&client).map(|client| client.peer.uid);
+        let governs = uid.is_some_and(|uid| self.is_governor(uid));
+        let found = self
+            .find_interface(address)
+            .map_err(|_| Refused::NotFound)?;
+        let number = self.addresses.get(&(found.port, found.address.vc));
+        let connection = number.and_then(|number| self.connections.get(number));
+        let mine = |connection: &&Connection| governs || Some(connection.uid) == uid;
+        let connection = connection.filter(mine).ok_or(Refused::NotFound)?;
+        Ok(connection.number)
+    }
+
     /// The connection that a request is about, if it is about one.
     fn target(&self, asker: Asker, request: &Request) -> Result<Target, Refused> {
         let client = self.clients.get(&asker.client);
         let own = client.and_then(|client| client.connection);
-        let governs = client.is_some_and(|client| self.is_governor(client.peer.uid));
         let uid = client.map(|client| client.peer.uid);
-        let at = |address: &Address| {
-            let found = self
-                .find_interface(address)
-                .map_err(|_| Refused::NotFound)?;
-            let number = self.addresses.get(&(found.port, found.address.vc));
-            let connection = number.and_then(|number| self.connections.get(number));
-            let mine = |connection: &&Connection| governs || Some(connection.uid) == uid;
-            let connection = connection.filter(mine).ok_or(Refused::NotFound)?;
-            Ok(Target::Number(connection.number))
-        };
+        let at = |address: &Address| self.number_of(asker.client, address).map(Target::Number);
         let begins = matches!(
             request,
             Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }

@@ -28,6 +28,7 @@ use rustix::process::{geteuid, getpid};
 use super::adapters::Adapters;
 use super::applications::{Applications, Heard as Word};
 use super::config::Laws;
+use super::cpu_time::CpuTimes;
 use super::idle::IdleWatch;
 use super::limits::Gate;
 use super::listener::Listener;
@@ -78,6 +79,7 @@ pub(super) struct Daemon {
     description: turns::DescriptionText,
     operator: Operator,
     workers: Workers,
+    cpu_times: CpuTimes,
     idle: IdleWatch,
     losses: losses::Losses,
     /// Who waits for a connection's end, and what is said then.
@@ -127,7 +129,7 @@ impl Daemon {
         places: Places,
         laws: Laws,
         (adapters, listener, signals): (Adapters, Listener, Signals),
-        (workers, idle, notes): (Workers, IdleWatch, Vec<String>),
+        (workers, cpu_times, idle, notes): (Workers, CpuTimes, IdleWatch, Vec<String>),
         first: &[News],
     ) -> Result<Self, ServeError> {
         let now = MonotonicClock.now();
@@ -145,6 +147,7 @@ impl Daemon {
             turns: Turns::default(),
             description: turns::DescriptionText::new(),
             workers,
+            cpu_times,
             idle,
             losses: losses::Losses::default(),
             parting: Vec::new(),
@@ -226,6 +229,7 @@ impl Daemon {
             self.hear_all_of_adapters();
             self.confirm_parted();
             self.tell_shares();
+            self.end_cpu_times();
             for client in self.applications.flush(self.now, &ready.writable) {
                 self.hung_up(client);
             }

@@ -16,6 +16,7 @@ mod adapters;
 mod applications;
 mod calibration;
 mod config;
+mod cpu_time;
 mod daemon;
 mod descriptors;
 mod files;

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::adapters::Adapters;
 use super::calibration::Calibration;
 use super::config::Laws;
+use super::cpu_time::{self, CpuTimes};
 use super::daemon::Daemon;
 use super::daemon::adapter_socket;
 use super::descriptors::Descriptors;
@@ -73,6 +74,9 @@ pub(super) struct Places {
     pub(super) calibration: Keeping,
     /// What is kept there.
     measured: Calibration,
+    /// The numbers of threads that have CPU time reserved, and those that another server has left.
+    pub(super) reserved: Keeping,
+    reserved_left: Vec<u8>,
     /// All CPUs of this process.
     cpus: Cpus,
 }
@@ -108,6 +112,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     (options.say)(&descriptors.to_string());
     let devices = descriptors.devices();
     let (workers, interrupts) = Workers::start(places.cpus.clone(), adapters.cpus(), devices)?;
+    let cpu_times = CpuTimes::new(places.cpus.clone(), &places.reserved_left);
     let idle = IdleWatch::new(places.cpus.clone()).map_err(ServeError::of("idle CPUs"))?;
     let mut notes = Vec::new();
     for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
@@ -121,7 +126,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
         places,
         laws,
         parts,
-        (workers, idle, notes),
+        (workers, cpu_times, idle, notes),
         &first,
     )?;
     daemon.begin(first);
@@ -186,9 +191,11 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener), ServeError> {
     let taken = acting_as(actor, || {
         let (lock, former) = Lock::take(&directory)?;
         let kept = directory.read(CALIBRATION, CALIBRATION_MAX);
-        Ok((lock, former, kept.unwrap_or_default()))
+        let reserved = directory.read(cpu_time::NAMES, cpu_time::NAMES_MAX);
+        let kept = [kept, reserved].map(Result::unwrap_or_default);
+        Ok((lock, former, kept))
     });
-    let (lock, former, kept) = taken.map_err(ServeError::of(&*shown))?;
+    let (lock, former, [kept, reserved_left]) = taken.map_err(ServeError::of(&*shown))?;
     // Where applications look first, unless the configuration says where they shall.
     let wished = std::env::var_os("CELLGATE_SOCKET").filter(|path| !path.is_empty());
     let wished = wished
@@ -232,6 +239,8 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener), ServeError> {
         former,
         calibration: keeping,
         measured: calibration,
+        reserved: Keeping::new(cpu_time::NAMES),
+        reserved_left,
         directory,
     };
     Ok((places, listener))

@@ -121,11 +121,7 @@ impl Cpus {
 
     /// All but those of adapters; none if there is no other, or an adapter may be on any.
     pub fn beside(&self, adapters: &AdapterCpus) -> Option<Self> {
-        let (mut set, theirs) = (self.0?, adapters.0.as_ref()?);
-        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| theirs.is_set(*cpu)) {
-            set.unset(cpu);
-        }
-        (set.count() > 0).then_some(Self(Some(set)))
+        Some(Self(Some(adapters.beside(self.0.as_ref()?)?)))
     }
 
     pub fn list(&self) -> Vec<usize> {
@@ -161,6 +157,20 @@ pub struct AdapterCpus(Option<CpuSet>);
 impl AdapterCpus {
     /// There is an adapter that may be on any CPU.
     pub const ANY: Self = Self(None);
+
+    /// What of a set is none of theirs; none if that is nothing, or an adapter may be on any.
+    pub(super) fn beside(&self, set: &CpuSet) -> Option<CpuSet> {
+        let (mut set, theirs) = (*set, self.0.as_ref()?);
+        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| theirs.is_set(*cpu)) {
+            set.unset(cpu);
+        }
+        (set.count() > 0).then_some(set)
+    }
+
+    /// Whether one of a set is one of theirs.
+    pub(super) fn has_one_of(&self, set: &CpuSet) -> bool {
+        self.beside(set) != Some(*set)
+    }
 
     /// Of these adapters; none: one is not pinned.
     pub fn of(adapters: impl IntoIterator<Item = Option<usize>>) -> Self {
@@ -236,7 +246,7 @@ pub fn take_share(ppm: u32, cpus: &Cpus, adapters: &AdapterCpus) -> ThreadSchedu
         return take_duty(Duty::RealTime, cpus, adapters);
     };
     own.use_only();
-    match reserve(ppm) {
+    match reserve_for(None, ppm) {
         Ok(reserved) => ThreadScheduling {
             reserved_ns: Some(reserved),
             cpus: super::allowed_cpus(),
@@ -251,9 +261,9 @@ pub fn take_share(ppm: u32, cpus: &Cpus, adapters: &AdapterCpus) -> ThreadSchedu
     }
 }
 
-/// Has the kernel reserve a quarter more than `ppm` millionths of a CPU for the calling thread,
-/// which looks itself whether it uses more than that; how much in each period.
-fn reserve(ppm: u32) -> std::io::Result<u64> {
+/// Has the kernel reserve a quarter more than `ppm` millionths of a CPU for a thread (none: the
+/// calling one), of which somebody looks whether it uses more than that; how much in each period.
+pub(super) fn reserve_for(thread: Option<Pid>, ppm: u32) -> std::io::Result<u64> {
     let runtime = RESERVED_PERIOD_NS * u64::from(ppm) / 1_000_000 * 5 / 4;
     let runtime = runtime.clamp(RESERVED_MIN_NS, RESERVED_PERIOD_NS);
     // SAFETY: all zeroes is a priority and a nice value of 0.
@@ -264,8 +274,9 @@ fn reserve(ppm: u32) -> std::io::Result<u64> {
     attributes.sched_runtime = runtime;
     attributes.sched_deadline = RESERVED_PERIOD_NS;
     attributes.sched_period = RESERVED_PERIOD_NS;
+    let thread = Pid::as_raw(thread);
     // SAFETY: the call reads as many octets as `size` says; 0 names the calling thread.
-    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) } {
         0 => Ok(runtime),
         _ => Err(std::io::Error::last_os_error()),
     }
@@ -273,12 +284,21 @@ fn reserve(ppm: u32) -> std::io::Result<u64> {
 
 /// The class of the calling thread, not that of threads and processes that it starts.
 pub(super) fn set_policy(policy: libc::c_int, priority: i32) -> std::io::Result<()> {
+    set_policy_of(None, policy, priority)
+}
+
+/// The class of a thread (none: the calling one), not that of threads and processes that it starts.
+pub(super) fn set_policy_of(
+    thread: Option<Pid>,
+    policy: libc::c_int,
+    priority: i32,
+) -> std::io::Result<()> {
     // SAFETY: all zeroes is a priority of 0, and of other parameters none.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
     let policy = policy | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the call reads its parameters; 0 names the calling thread.
-    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+    match unsafe { libc::sched_setscheduler(Pid::as_raw(thread), policy, &raw const parameters) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }

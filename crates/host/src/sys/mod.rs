@@ -9,6 +9,7 @@ pub(crate) mod allocations;
 mod bus_error;
 mod cpu;
 mod duty;
+mod favoured;
 mod file_lock;
 mod file_map;
 mod interrupt;
@@ -26,6 +27,8 @@ pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{
     AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_idle, take_share,
 };
+pub use favoured::demote;
+pub(crate) use favoured::{FavouredThread, demote_left};
 pub(crate) use file_lock::{LockedFile, is_locked};
 pub(crate) use file_map::FileMap;
 pub use interrupt::{interrupt, let_interrupt};

@@ -195,7 +195,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":7,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":8,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{
@@ -234,6 +234,8 @@ examples! { Confirm:
     "returned", Self::Returned { .. }, r#"{"returned":{"round_trip_ns":5000}}"#;
     "counters", Self::Counters { .. }, r#"{"counters":{"len":1052672}}"#, enclosing: COUNTERS;
     "device", Self::Device(_), concat!(r#"{"device":"#, device!(), "}");
+    "cpu_reserved", Self::CpuReserved { .. },
+        r#"{"cpu_reserved":{"scheduling":"fifo 5, on CPU 0"}}"#;
     "devices", Self::Devices { .. },
         concat!(r#"{"devices":{"devices":["#, device!(), r#"],"next":null}}"#);
     "settings", Self::Settings(_),

@@ -44,7 +44,7 @@ const DEVICE: &[&str] = &["the network device", "any socket of its network names
 
 examples! { Request:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":7}}"#;
+        r#"{"hello":{"version":8}}"#;
     "describe", Self::Describe, r#""describe""#;
     "open", Self::Open(_),
         r#"{"open":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;
@@ -84,6 +84,8 @@ examples! { Request:
     "remove_device", Self::RemoveDevice { .. },
         r#"{"remove_device":{"name":"cell0"}}"#;
     "devices", Self::Devices { .. }, r#"{"devices":{"from":0}}"#;
+    "reserve_cpu", Self::ReserveCpu(_),
+        r#"{"reserve_cpu":{"thread":4711,"budget_ns":500000,"period_ns":10000000}}"#;
     "settings", Self::Settings { .. }, r#"{"settings":{"from":0}}"#;
 }
 

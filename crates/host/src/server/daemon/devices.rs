@@ -1,9 +1,9 @@
 //! Requests that the core's server knows nothing of: about network devices, whose workers tell
-//! more, and about what this daemon runs with.
+//! more, about CPU time for applications, and about what this daemon runs with.
 
 use cellgate_core::adapter::AttachmentIndex;
 use cellgate_core::server::{
-    AdapterIndex, ClientId, Confirm, FromServer, On, Peer, Refused, Request, TakenVc,
+    AdapterIndex, ClientId, Confirm, CpuTime, FromServer, On, Peer, Refused, Request, TakenVc,
 };
 use rustix::process::getpid;
 
@@ -20,10 +20,15 @@ impl Daemon {
     /// Whether a request is about what the core's server knows nothing of, or its answer is made
     /// once for all.
     pub(super) fn is_of_host(request: &Request) -> bool {
-        use Request::{AddDevice, Describe, Devices, RemoveDevice, Settings};
+        use Request::{AddDevice, Describe, Devices, RemoveDevice, ReserveCpu, Settings};
         matches!(
             request,
-            AddDevice(_) | RemoveDevice { .. } | Devices { .. } | Settings { .. } | Describe
+            AddDevice(_)
+                | RemoveDevice { .. }
+                | Devices { .. }
+                | ReserveCpu(_)
+                | Settings { .. }
+                | Describe
         )
     }
 
@@ -42,6 +47,10 @@ impl Daemon {
                 self.workers.add(asking, user, spec, fds)
             }
             Request::RemoveDevice { name } => self.workers.remove(asking, (peer, governs), &name),
+            Request::ReserveCpu(time) => {
+                let reserved = self.reserve_cpu(asking.0, peer.uid, &time);
+                reserved.map(|confirm| Outcome::Confirm(Box::new(confirm)))
+            }
             Request::Describe => return self.describe(asking),
             Request::Devices { from } => {
                 let devices = self.workers.list(from);
@@ -62,6 +71,53 @@ impl Daemon {
             Ok(Outcome::Confirm(confirm)) => self.confirm(asking, Ok(*confirm)),
             Err(refused) => self.confirm(asking, Err(refused)),
         }
+    }
+
+    fn reserve_cpu(
+        &mut self,
+        client: ClientId,
+        uid: u32,
+        time: &CpuTime,
+    ) -> Result<Confirm, Refused> {
+        let ppm = self.server.reserve_cpu(client, time)?;
+        let scheduled = match ppm {
+            0 => {
+                self.cpu_times.release(client);
+                Ok("as any thread".to_owned())
+            }
+            ppm => {
+                let held = self.cpu_times.hold(client, uid, (time, ppm));
+                held.map(|scheduling| scheduling.to_string())
+            }
+        };
+        if scheduled.is_err() {
+            self.server.release_cpu(client);
+        }
+        self.keep_cpu_times();
+        self.settle();
+        scheduled.map(|scheduling| Confirm::CpuReserved { scheduling })
+    }
+
+    /// Who has gone, or whose connection has ended, has no CPU time any more.
+    pub(super) fn end_cpu_times(&mut self) {
+        let outdated = self
+            .cpu_times
+            .outdated(|client| self.server.cpu_ppm_of(client));
+        if outdated.is_empty() {
+            return;
+        }
+        for client in outdated {
+            self.cpu_times.release(client);
+            self.server.release_cpu(client);
+        }
+        self.keep_cpu_times();
+        self.settle();
+    }
+
+    fn keep_cpu_times(&mut self) {
+        let places = &mut self.places;
+        places.reserved.keep(self.now, self.cpu_times.octets());
+        places.reserved.look(self.now, &mut places.directory);
     }
 
     fn confirm(&mut self, (client, id): (ClientId, u64), result: Result<Confirm, Refused>) {

@@ -24,6 +24,7 @@ impl Daemon {
         self.places.duty(duty, &cpus);
         self.workers.keep_off(cpus);
         self.idle.keep_off(cpus);
+        self.cpu_times.keep_off(cpus);
         for adapter in self.adapters.indices() {
             self.adapters.files(adapter).keep_off(cpus);
             let home = self.home(adapter);

@@ -35,7 +35,9 @@ impl Daemon {
             Err(error) => note("applications do not find this server", &error),
         }
         places.calibration.look(self.now, &mut places.directory);
+        places.reserved.look(self.now, &mut places.directory);
         troubles.extend(places.calibration.problem().map(str::to_owned));
+        troubles.extend(places.reserved.problem().map(str::to_owned));
         for what in again {
             self.say(&format!("{what} was gone and is made again"));
         }
