@@ -44,14 +44,10 @@ impl Counters {
 }
 
 /// Asks for CPU time.
-pub(crate) fn cpu_time(
-    thread: u32,
-    times: (Duration, Duration),
-    address: Option<Address>,
-) -> Request {
+pub(crate) fn cpu_time(tid: u32, times: (Duration, Duration), address: Option<Address>) -> Request {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Request::ReserveCpu(CpuTime {
-        thread,
+        tid,
         budget_ns: ns(times.0),
         period_ns: ns(times.1),
         address,
@@ -258,11 +254,11 @@ impl Admin {
     /// nobody real-time.
     pub fn reserve_cpu(
         &mut self,
-        thread: u32,
+        tid: u32,
         (budget, period): (Duration, Duration),
         address: Option<Address>,
     ) -> Result<String, Error> {
-        match self.ask(cpu_time(thread, (budget, period), address))? {
+        match self.ask(cpu_time(tid, (budget, period), address))? {
             Confirm::CpuReserved { scheduling } => Ok(scheduling),
             other => Err(unexpected(&other)),
         }

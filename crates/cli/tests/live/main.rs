@@ -5,7 +5,9 @@ mod gaps;
 mod iperf3;
 mod load;
 mod netns;
+mod spinners;
 
+mod cpu_time;
 mod demo;
 mod demo_udp;
 mod doctor;

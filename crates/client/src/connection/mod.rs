@@ -257,9 +257,11 @@ impl Connection {
     /// # Errors
     /// There is not so much, or the server may make nobody real-time.
     pub fn reserve_cpu(&self, budget: Duration, period: Duration) -> Result<String, Error> {
-        let thread = rustix::thread::gettid();
-        let thread = thread.as_raw_nonzero().get().cast_unsigned();
-        match self.request(cpu_time(thread, (budget, period), None))? {
+        match self.request(cpu_time(
+            cellgate_shm::current_tid(),
+            (budget, period),
+            None,
+        ))? {
             Confirm::CpuReserved { scheduling } => Ok(scheduling),
             other => Err(unexpected(&other)),
         }

@@ -19,7 +19,7 @@ use crate::adapter::PortIndex;
 pub struct CpuTime {
     /// The thread, by the number that the kernel gives it (gettid(2)); it is of a process of who
     /// asks.
-    pub thread: u32,
+    pub tid: u32,
     /// Nanoseconds in each period; 0 gives back what was reserved.
     pub budget_ns: u64,
     /// Nanoseconds.

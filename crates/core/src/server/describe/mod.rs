@@ -85,7 +85,7 @@ examples! { Request:
         r#"{"remove_device":{"name":"cell0"}}"#;
     "devices", Self::Devices { .. }, r#"{"devices":{"from":0}}"#;
     "reserve_cpu", Self::ReserveCpu(_),
-        r#"{"reserve_cpu":{"thread":4711,"budget_ns":500000,"period_ns":10000000}}"#;
+        r#"{"reserve_cpu":{"tid":4711,"budget_ns":500000,"period_ns":10000000}}"#;
     "settings", Self::Settings { .. }, r#"{"settings":{"from":0}}"#;
 }
 

@@ -5,6 +5,7 @@ mod admission;
 mod awaiting;
 mod connections;
 mod cpu_cost;
+mod cpu_time;
 mod delay;
 mod describe;
 mod interfaces;

@@ -126,12 +126,12 @@ impl CpuTimes {
             let most = format!("{THREADS_MAX} threads have CPU time reserved, and no more may");
             return Err(wrong(most));
         }
-        let thread = FavouredThread::find(time.thread, uid).map_err(wrong)?;
+        let thread = FavouredThread::find(time.tid, uid).map_err(wrong)?;
         let name = thread.name();
         let is_others =
             |(other, (held, _)): (&ClientId, &((u32, u64), u32))| *other != client && *held == name;
         if self.held.iter().any(is_others) {
-            let text = format!("thread {} has CPU time reserved already", time.thread);
+            let text = format!("thread {} has CPU time reserved already", time.tid);
             return Err(wrong(text));
         }
         let (answers, answer) = sync_channel(1);
@@ -226,7 +226,7 @@ mod tests {
             .get()
             .cast_unsigned();
         let time = CpuTime {
-            thread: number,
+            tid: number,
             budget_ns: 500_000,
             period_ns: 10_000_000,
             address: None,
