@@ -244,14 +244,15 @@ impl Admin {
         self.done(Request::RemoveDevice { name })
     }
 
-    /// Reserves CPU time for a thread of this user, by the number that the kernel gives it: `budget`
-    /// in each `period` of 1 ms to 1 s, in place of what was reserved here before; a budget of zero
-    /// gives that back. It ends with the connection at `address`, if there is one, and with this.
+    /// Reserves CPU time for a thread of this user, by the number that the kernel gives it:
+    /// `budget` in each `period` of 1 ms to 1 s, in place of what was reserved here before; a
+    /// budget of zero gives that back. It ends with the connection at `address`, if there is one,
+    /// and with this.
     /// How the thread is scheduled while it is within its budget, for people.
     ///
     /// # Errors
-    /// There is not so much, the thread or the connection is not this user's, or the server may make
-    /// nobody real-time.
+    /// There is not so much, the thread or the connection is not this user's, or the server may
+    /// make nobody real-time.
     pub fn reserve_cpu(
         &mut self,
         tid: u32,

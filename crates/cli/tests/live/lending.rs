@@ -145,7 +145,7 @@ fn idle_time_is_lent_and_taken_back() {
             "{lent:?} PDUs lent, {conform:?} within the contract, {lost} lost of others, \
              {idle} ticks idle"
         );
-        // Of two seconds of one CPU all were free: others leave too little for half of it to be lent.
+        // All of two seconds of one CPU were free: others leave too little to lend half of it.
         let excuse = excuse.or((idle < 200).then(|| format!("only {idle} ticks were idle")));
         let least = PHASE.as_secs() as usize * CONFORM_S - 5;
         let as_promised = conform.iter().all(|count| *count >= least) && lost == 0;

@@ -247,21 +247,18 @@ impl Connection {
         }
     }
 
-    /// Reserves CPU time for the calling thread, `budget` in each `period` of 1 ms to 1 s, in place of
-    /// what this connection has reserved before: within its budget the thread is real-time, and
+    /// Reserves CPU time for the calling thread, `budget` in each `period` of 1 ms to 1 s, in place
+    /// of what this connection has reserved before: within its budget the thread is real-time, and
     /// comes before whatever has nothing reserved. A budget of zero gives it back, and so does the
-    /// connection's end. A server that comes after this one has promised nothing: ask it again behind
-    /// [`Indication::Restarted`](crate::Indication::Restarted). How the thread is scheduled, for
-    /// people.
+    /// connection's end. A server that comes after this one has promised nothing: ask it again
+    /// behind [`Indication::Restarted`](crate::Indication::Restarted). How the thread is scheduled,
+    /// for people.
     ///
     /// # Errors
     /// There is not so much, or the server may make nobody real-time.
     pub fn reserve_cpu(&self, budget: Duration, period: Duration) -> Result<String, Error> {
-        match self.request(cpu_time(
-            cellgate_shm::current_tid(),
-            (budget, period),
-            None,
-        ))? {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        match self.request(cpu_time(tid.cast_unsigned(), (budget, period), None))? {
             Confirm::CpuReserved { scheduling } => Ok(scheduling),
             other => Err(unexpected(&other)),
         }

@@ -68,8 +68,8 @@ pub(super) struct Reserved {
 }
 
 impl<B: Bugs> Server<B> {
-    /// Promises a client CPU time, in place of what it has: how much, in millionths of a CPU; 0 gives
-    /// all of it back.
+    /// Promises a client CPU time, in place of what it has: how much, in millionths of a CPU; 0
+    /// gives all of it back.
     ///
     /// # Errors
     /// There is not so much, or the connection is not this user's. What it has it keeps.
@@ -124,6 +124,16 @@ impl<B: Bugs> Server<B> {
             others: Vec::new(),
             limit: None,
         })
+    }
+
+    /// What of the workers' CPU time is reserved for the connection that a client has, in
+    /// millionths of a core.
+    pub fn worker_ppm_of(&self, client: ClientId) -> u32 {
+        let connection = self.connection_of(client);
+        let connection = connection.and_then(|number| self.connections.get(&number));
+        let grant = connection.and_then(|connection| connection.grant.as_ref());
+        let ppm = grant.map_or(0, |grant| grant.demand().worker_ppm);
+        u32::try_from(ppm).unwrap_or(u32::MAX)
     }
 
     /// What of the CPUs a client's thread has, in millionths; none: nothing, or its connection has

@@ -484,16 +484,6 @@ impl<B: Bugs> Server<B> {
         self.clients.get(&client)?.connection
     }
 
-    /// What of the workers' CPU time is reserved for the connection that a client has, in
-    /// millionths of a core.
-    pub fn worker_ppm_of(&self, client: ClientId) -> u32 {
-        let connection = self.connection_of(client);
-        let connection = connection.and_then(|number| self.connections.get(&number));
-        let grant = connection.and_then(|connection| connection.grant.as_ref());
-        let ppm = grant.map_or(0, |grant| grant.demand().worker_ppm);
-        u32::try_from(ppm).unwrap_or(u32::MAX)
-    }
-
     /// Whether a connection is there only until it is closed.
     pub fn is_closing(&self, number: u32) -> bool {
         let connection = self.connections.get(&number);

@@ -159,7 +159,7 @@ fn watch(
             server = None;
             demote(child.id());
             eprintln!(
-                "cellgate: the server has gone: without CPU time of its own until there is one again"
+                "cellgate: the server has gone, and the CPU time with it, until one is there again"
             );
         }
         if server.is_none() && asked.elapsed() >= AGAIN {
