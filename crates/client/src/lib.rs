@@ -11,7 +11,8 @@
 //!
 //! - [`Connection`]: one virtual channel with its contract. [`Connection::send`] and
 //!   [`Connection::recv`] copy once; [`Connection::reserve`] and [`Connection::next_pdu`] lend the
-//!   queues' memory and copy nothing; [`StreamReader`] reads what is released by time.
+//!   queues' memory and copy nothing; [`StreamReader`] reads what is released by time,
+//!   [`StreamWriter`] drops what finds no room.
 //! - [`Admin`]: what concerns the daemon: lists, permanent connections, interfaces, loopback.
 //!
 //! ```no_run
@@ -46,7 +47,7 @@ pub use builder::Builder;
 pub use connection::{Connection, ConnectionCounters, Pdu, Received, Space};
 pub use error::{Error, Wait};
 pub use place::socket_path;
-pub use stream::StreamReader;
+pub use stream::{StreamReader, StreamWriter};
 
 pub use cellgate_core::Time;
 pub use cellgate_core::adapter::{

@@ -177,6 +177,52 @@ impl<'c> StreamReader<'c> {
     }
 }
 
+/// Writes a connection as a stream without flow control (*L4ATM*'s stream interface): an SDU that
+/// finds no room is dropped, so that a source in real time never waits for its network. Who keeps
+/// to its contract drops none.
+#[derive(Debug)]
+pub struct StreamWriter<'c> {
+    connection: &'c Connection,
+    dropped: u64,
+}
+
+impl<'c> StreamWriter<'c> {
+    /// Writes `connection`.
+    ///
+    /// # Errors
+    /// The connection does not send.
+    pub fn new(connection: &'c Connection) -> Result<Self, Error> {
+        if connection.transmit_max_sdu().is_none() {
+            return Err(Error::DoesNotSend);
+        }
+        let dropped = 0;
+        Ok(Self {
+            connection,
+            dropped,
+        })
+    }
+
+    /// Sends an SDU, or drops it: false.
+    ///
+    /// # Errors
+    /// It is longer than the contract allows; the connection has ended.
+    pub fn write(&mut self, sdu: &[u8]) -> Result<bool, Error> {
+        match self.connection.try_send(sdu) {
+            Ok(()) => Ok(true),
+            Err(Error::WouldBlock(_)) => {
+                self.dropped += 1;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// SDUs that were dropped.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
 impl Drop for StreamReader<'_> {
     fn drop(&mut self) {
         for held in self.held.drain(..) {

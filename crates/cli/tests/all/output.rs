@@ -189,3 +189,71 @@ fn a_pipe_gets_no_escape_sequences() {
         "{shown:?}"
     );
 }
+
+/// A reader that does not read for a while goes on with what is new, and hears what it has missed.
+#[test]
+fn a_stream_skips_what_nobody_has_read_in_time() {
+    let daemon = daemon();
+    let words = [
+        "recv",
+        "--vc",
+        "b.0.60",
+        "--stream",
+        "--hold",
+        "20ms",
+        "--timeout",
+        "2",
+    ];
+    let strict = ["--strict", "--contract", CONTRACT];
+    let mut receiver = daemon.command(&[&words[..], &strict].concat());
+    let receiver = receiver.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut receiver = receiver.spawn().unwrap();
+    let said = daemon::await_line(receiver.stderr.take().unwrap(), "receiving on");
+    // Many times what a pipe takes.
+    let sdus = 512;
+    let sent: Vec<u8> = (0..sdus)
+        .flat_map(|n: u32| n.to_be_bytes().repeat(2_048))
+        .collect();
+    daemon.feed(&["send", "--vc", "a.0.60", "--contract", CONTRACT], &sent);
+    std::thread::sleep(Duration::from_millis(200));
+    let output = receiver.wait_with_output().unwrap();
+    let got: Vec<_> = output
+        .stdout
+        .chunks(8_192)
+        .map(|sdu| sdu[..4].to_vec())
+        .collect();
+    assert!(
+        got.is_sorted() && got.len() < sdus as usize,
+        "{}",
+        got.len()
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let told = said.join().unwrap();
+    let skipped = sdus as usize - got.len();
+    assert!(
+        told.contains(&format!("{skipped} SDUs were skipped")),
+        "{skipped}: {told}"
+    );
+}
+
+#[test]
+fn a_source_in_real_time_drops_what_finds_no_room() {
+    let daemon = daemon();
+    let begun = Instant::now();
+    let words = [
+        "send",
+        "--vc",
+        "a.0.60",
+        "--contract",
+        "cbr,aal5:pcr=100,max_sdu=40",
+    ];
+    let sent = daemon.fed(
+        &[&words[..], &["--stream", "--json"]].concat(),
+        &[7; 40_000],
+    );
+    let told: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    let [sdus, dropped] = ["sdus", "dropped"].map(|key| told[key].as_u64().unwrap());
+    assert!(sdus > 0 && dropped > 0 && sdus + dropped == 1_000, "{told}");
+    // With flow control a thousand cells take ten seconds.
+    assert!(begun.elapsed() < Duration::from_secs(9));
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::Daemon;
-use cellgate::{Error, StreamReader};
+use cellgate::{Error, StreamReader, StreamWriter};
 
 const CONTRACT: &str = "cbr,aal5:pcr=400000,max_sdu=100";
 /// Longer than any test.
@@ -121,4 +121,27 @@ fn a_connection_that_does_not_receive_is_no_stream() {
     let a = daemon.open("a.0.100", "cbr,aal5:tx:pcr=1000,max_sdu=100,rx:none");
     let refused = StreamReader::new(&a, LONG, 4).map(|_| ());
     assert!(matches!(refused, Err(Error::DoesNotReceive)));
+}
+
+#[test]
+fn a_writer_never_waits_and_what_finds_no_room_is_dropped() {
+    let daemon = Daemon::start();
+    let a = daemon.open("a.0.100", "cbr,aal5:pcr=100,max_sdu=100");
+    let b = daemon.open("b.0.100", "ubr,aal5:max_sdu=100");
+    assert!(matches!(
+        StreamWriter::new(&daemon.open("a.0.101", "ubr,aal5:tx:none,rx:max_sdu=9")),
+        Err(Error::DoesNotSend)
+    ));
+    let mut stream = StreamWriter::new(&a).unwrap();
+    let written: Vec<_> = (0..=255_u8)
+        .filter(|i| stream.write(&[*i; 10]).unwrap())
+        .collect();
+    assert!(stream.dropped() > 0 && !written.is_empty());
+    assert_eq!(stream.dropped() + written.len() as u64, 256);
+    let mut buffer = [0; 100];
+    for i in written {
+        assert_eq!(b.recv_timeout(&mut buffer, LONG).unwrap().len, 10);
+        assert_eq!(buffer[..10], [i; 10]);
+    }
+    assert!(stream.write(&[0; 101]).is_err());
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use cellgate::{Connection, Error, Pdu};
+use cellgate::{Connection, Error, Pdu, StreamReader};
+use cellgate_core::TimeWord;
 use cellgate_core::adapter::DiscardCounts;
 use cellgate_host::sys::Signals;
 use cellgate_report::output::{Exit, print_json_line};
@@ -46,7 +47,14 @@ pub(crate) struct Args {
     /// With `excess=when-idle`: take N PDUs beyond the contract in each 5 ms, idle or not
     #[arg(long, value_name = "N")]
     lend: Option<u32>,
-    /// Fail if a PDU was thrown away
+    /// Read as a stream without flow control: SDUs that were there for --hold and that nobody has
+    /// read are skipped, and counted
+    #[arg(long, conflicts_with_all = ["verify", "lend"])]
+    stream: bool,
+    /// With --stream: for how long an SDU waits to be read
+    #[arg(long, value_name = "TIME", default_value = "40ms", requires = "stream")]
+    hold: TimeWord,
+    /// Fail if a PDU was thrown away, or skipped
     #[arg(long)]
     strict: bool,
     /// Take what `send --verify` sends: write identical octets, or fail and name what is missing
@@ -105,8 +113,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         signals,
         lender,
     };
-    let mut verdict = Ok(());
-    if args.verify {
+    let (mut verdict, mut late) = (Ok(()), 0);
+    if args.stream {
+        late = streamed(&connection, args, &mut sink)?;
+    } else if args.verify {
         verdict = verified(&connection, args.timeout, &mut sink)?;
     } else {
         plain(&connection, args, &mut sink)?;
@@ -115,6 +125,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let lost = Lost::at_the_end_of(connection, &before)?;
     if lost.pdus() > 0 {
         eprintln!("cellgate: {}", lost.words());
+    }
+    if late > 0 {
+        let hold = args.hold;
+        eprintln!("cellgate: {late} SDUs were skipped, which nobody had read within {hold}");
     }
     verdict.map_err(|wrong| anyhow!("{} is not what was sent: {wrong}", sink.name))?;
     if json {
@@ -125,6 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             "sdus": sink.sdus,
             "octets": sink.octets,
             "verified": args.verify,
+            "late": late,
             "discarded": lost.discarded,
             "dismissed": lost.dismissed,
         }))?;
@@ -136,7 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         eprintln!("cellgate: {missing} of the SDUs that were asked for did not come");
         return Ok(Exit::Failed);
     }
-    Ok(match args.strict && lost.pdus() > 0 {
+    Ok(match args.strict && lost.pdus() + late > 0 {
         true => Exit::Failed,
         false => Exit::Ok,
     })
@@ -257,6 +272,41 @@ fn plain(connection: &Connection, args: &Args, sink: &mut Sink) -> anyhow::Resul
     }
     sink.flush()?;
     Ok(())
+}
+
+/// SDUs as they come, live; how many were skipped.
+fn streamed(connection: &Connection, args: &Args, sink: &mut Sink) -> anyhow::Result<u64> {
+    let hold = Duration::from_nanos(args.hold.0);
+    let mut stream = StreamReader::new(connection, hold, usize::MAX)?;
+    let mut buffer = vec![0; connection.receive_max_sdu().unwrap_or(u16::MAX).into()];
+    let (mut late, mut heard) = (0, Instant::now());
+    while args.count.is_none_or(|count| sink.sdus < count) && !sink.is_interrupted() {
+        let left = args
+            .timeout
+            .map(|timeout| timeout.saturating_sub(heard.elapsed()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        match stream.read_timeout(&mut buffer, left.unwrap_or(LOOK).min(LOOK)) {
+            Ok(len) => {
+                heard = Instant::now();
+                let feed = args.line && buffer[..len].last() != Some(&b'\n');
+                if !sink.write(&buffer[..len])?
+                    || feed && !sink.done(|out| out.write_all(b"\n"))?
+                    || !sink.flush()?
+                {
+                    break;
+                }
+            }
+            Err(Error::Late { missed }) => {
+                heard = Instant::now();
+                late += missed;
+            }
+            Err(Error::TimedOut) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(late)
 }
 
 /// The verdict; errors are those of the connection and the file.

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use cellgate::Connection;
+use cellgate::{Connection, Error};
 use cellgate_core::contract::{Aal, TrafficContract};
 use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
@@ -38,6 +38,10 @@ pub(crate) struct Args {
     /// Number and check what is sent, for `recv --verify`
     #[arg(long)]
     verify: bool,
+    /// Write as a stream without flow control: what finds no room is dropped, and counted, so that
+    /// a source in real time never waits
+    #[arg(long, conflicts_with = "verify")]
+    stream: bool,
     /// Where the contract is refused for want of something, begin under what is offered instead,
     /// and take more as soon as there is
     #[arg(long)]
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         connection,
         growth: args.grow.then(Growth::default),
         framer,
+        drops: args.stream.then_some(0),
         sdus: 0,
         octets: 0,
     };
@@ -87,10 +92,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     .with_context(|| name.to_string())?;
     let contract = sender.connection.contract();
     let (sdus, octets) = (sender.sdus, sender.octets);
+    let drops = sender.drops.unwrap_or(0);
+    if drops > 0 {
+        eprintln!("cellgate: {drops} SDUs were dropped, for which there was no room");
+    }
     sender.finish()?;
     if args.endpoint.server.json {
         print_json_line(&json!({
             "address": address, "contract": contract, "sdus": sdus, "octets": octets,
+            "dropped": drops,
         }))?;
     }
     Ok(Exit::Ok)
@@ -134,6 +144,8 @@ struct Sender {
     connection: Connection,
     growth: Option<Growth>,
     framer: Option<Framer>,
+    /// Of a stream: SDUs that found no room.
+    drops: Option<u64>,
     /// Sent so far, and their payload.
     sdus: u64,
     octets: u64,
@@ -151,7 +163,19 @@ impl Sender {
             growth.look(&self.connection)?;
         }
         let header = if self.framer.is_some() { HEADER } else { 0 };
-        let mut space = self.connection.reserve(header + len)?;
+        let room = match self.drops {
+            None => self.connection.reserve(header + len),
+            Some(_) => self.connection.try_reserve(header + len),
+        };
+        let mut space = match (room, &mut self.drops) {
+            (Err(Error::WouldBlock(_)), Some(drops)) => {
+                // It is read all the same: the source goes on.
+                let filled = fill(&mut vec![0; len])?;
+                *drops += u64::from(filled > 0);
+                return Ok(filled);
+            }
+            (room, _) => room?,
+        };
         let filled = fill(&mut space[header..])?;
         if filled == 0 {
             space.truncate(0);
