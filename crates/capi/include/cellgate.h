@@ -97,7 +97,8 @@ enum {
     CG_END_TAKEN_OVER = 3,    /* by cg_reattach */
     CG_END_NOT_REOPENED = 4,  /* it could not go on after a restart */
     CG_END_SHUTTING_DOWN = 5, /* the server ends */
-    CG_END_PAGES_TAKEN = 6    /* pages of its memory were taken away */
+    CG_END_PAGES_TAKEN = 6,   /* pages of its memory were taken away */
+    CG_END_BUFFER_GONE = 7    /* what it received into has ended */
 };
 
 /* What admission hands out, and its unit. */

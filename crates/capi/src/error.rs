@@ -156,7 +156,9 @@ impl From<Error> for Code {
             Error::NotACell { .. } => Self::NotACell,
             Error::NotFixed { .. } => Self::NotFixed,
             Error::Empty => Self::Empty,
-            Error::DoesNotSend | Error::DoesNotReceive => Self::WrongDirection,
+            Error::DoesNotSend | Error::DoesNotReceive | Error::Fed | Error::NoChain => {
+                Self::WrongDirection
+            }
             Error::SpaceBorrowed => Self::SpaceBorrowed,
             Error::SpaceLost => Self::SpaceLost,
             Error::PdusHeld => Self::PdusHeld,

@@ -39,6 +39,7 @@ pub(crate) const fn number(reason: EndReason) -> c_int {
         EndReason::NotReopened => 4,
         EndReason::ShuttingDown => 5,
         EndReason::PagesTaken => 6,
+        EndReason::BufferGone => 7,
     }
 }
 

@@ -116,6 +116,10 @@ fn the_header_has_every_code() {
             indication::number(EndReason::PagesTaken),
         ),
         (
+            "CG_END_BUFFER_GONE",
+            indication::number(EndReason::BufferGone),
+        ),
+        (
             "CG_EVENT_TRANSMIT_COMPLETED",
             event::kind(EventKind::TransmitCompleted),
         ),

@@ -17,7 +17,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
 use commands::server::files::{get, ls, put, serve as serve_files};
-use commands::server::{itf, msna, perf, ping, recv, run, save, send, stats, top, tun, vc};
+use commands::server::{itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc};
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
 
 /// A real-time ATM host in user space.
@@ -51,8 +51,9 @@ enum Command {
     Ping(ping::Args),
     Put(put::Args),
     Recv(recv::Args),
-    Run(run::Args),
+    Relay(relay::Args),
     Replay(replay::Args),
+    Run(run::Args),
     Save(save::Args),
     Send(send::Args),
     Serve(serve::Args),
@@ -96,6 +97,7 @@ fn main() -> ExitCode {
         Command::Ping(args) => ping::run(&args),
         Command::Put(args) => put::run_put(&args),
         Command::Recv(args) => recv::run(&args),
+        Command::Relay(args) => relay::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Save(args) => save::run(&args),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cellgate_core::adapter::{Marks, Notification};
 use cellgate_core::server::{Address, Confirm, Open, QueueThreshold, Request};
 
+use crate::connection::Into;
 use crate::control::{Control, unexpected};
 use crate::{Connection, Error, socket_path};
 
@@ -27,6 +28,7 @@ pub struct Builder {
     events: usize,
     completions: bool,
     patience: Duration,
+    into: Option<Into>,
 }
 
 impl Default for Builder {
@@ -44,6 +46,7 @@ impl Default for Builder {
             events: 0,
             completions: true,
             patience: Control::PATIENCE,
+            into: None,
         }
     }
 }
@@ -132,13 +135,28 @@ impl Builder {
         self
     }
 
+    /// Has PDUs put together in the transmit buffer of `other`, from which a
+    /// [`Chain`](crate::Chain) sends them on without a copy. Both are at one adapter, with one AAL,
+    /// and `other` has room for what is received and one SDU more ([`Builder::transmit_pdus`]).
+    /// Waits until what `other` has to send has left. From then on, and as long as this builder or
+    /// what it opens lives, `other` sends nothing of its own ([`Error::Fed`]). What is opened ends
+    /// with `other`, and with the adapter.
+    ///
+    /// # Errors
+    /// As [`Connection::flush`]; no descriptors are left.
+    pub fn receive_into(mut self, other: &Connection) -> Result<Self, Error> {
+        self.into = Some(other.lend_buffer(self.patience)?);
+        Ok(self)
+    }
+
     /// Opens the connection.
     ///
     /// # Errors
     /// There is no server, the address or contract is none, or admission refuses.
     pub fn open(&self) -> Result<Connection, Error> {
         let request = Request::Open(self.request()?);
-        self.establish(request, None)
+        let into = self.into.as_ref();
+        self.establish(request, into.map(|into| into.capability.as_fd()))
     }
 
     /// Takes the use of a permanent connection that nobody uses. Its contract, its memory and what
@@ -175,6 +193,7 @@ impl Builder {
             receive_pdus: self.receive_pdus,
             queue_threshold: self.queue_threshold,
             completions: self.completions,
+            receive_into: self.into.as_ref().map(|into| into.address.clone()),
         })
     }
 
@@ -190,9 +209,12 @@ impl Builder {
                 Control::connect(&path, self.patience)?
             }
         };
+        let opens = matches!(request, Request::Open(_));
         match control.request(request, capability.as_slice())? {
             (Confirm::Opened(_), _) => {
-                let connection = Connection::over(control, capability.is_some())?;
+                let is_anothers = capability.is_some() && !opens;
+                let into = self.into.as_ref().filter(|_| opens);
+                let connection = Connection::over(control, is_anothers, into)?;
                 connection.keep_events(self.events);
                 Ok(connection)
             }

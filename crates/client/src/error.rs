@@ -88,6 +88,13 @@ pub enum Error {
     /// written into it is not sent.
     #[error("the connection got new memory: what was written is not sent")]
     SpaceLost,
+    /// Another connection receives into the transmit buffer of this one
+    /// ([`Builder::receive_into`](crate::Builder::receive_into)), which so sends nothing else.
+    #[error("another connection receives into this one's transmit buffer: it forwards, no more")]
+    Fed,
+    /// The two are no chain: the first was not opened to receive into the second.
+    #[error("no chain: open the first to receive into the second (Builder::receive_into)")]
+    NoChain,
     /// PDUs of the stream were released before they were read.
     #[error("late: {missed} PDUs were released unread")]
     Late {
@@ -190,6 +197,7 @@ fn reason(reason: EndReason) -> &'static str {
         EndReason::NotReopened => "it could not go on after a restart of the adapter or the server",
         EndReason::ShuttingDown => "the server ends",
         EndReason::PagesTaken => "pages of its memory were taken away, which stops the adapter",
+        EndReason::BufferGone => "the connection in whose transmit buffer it received has ended",
     }
 }
 

@@ -13,6 +13,8 @@
 //!   [`Connection::recv`] copy once; [`Connection::reserve`] and [`Connection::next_pdu`] lend the
 //!   queues' memory and copy nothing; [`StreamReader`] reads what is released by time,
 //!   [`StreamWriter`] drops what finds no room.
+//! - [`Chain`]: two connections, of which the second sends on what the first has received, from
+//!   where the adapter put it.
 //! - [`Admin`]: what concerns the daemon: lists, permanent connections, interfaces, loopback.
 //!
 //! ```no_run
@@ -44,7 +46,7 @@ mod stream;
 
 pub use admin::{Admin, Counters, Monitor, ServerInfo};
 pub use builder::Builder;
-pub use connection::{Connection, ConnectionCounters, Pdu, Received, Space};
+pub use connection::{Chain, ChainCounters, Connection, ConnectionCounters, Pdu, Received, Space};
 pub use error::{Error, Wait};
 pub use place::socket_path;
 pub use stream::{StreamReader, StreamWriter};

@@ -178,6 +178,28 @@ impl ClientTransmit {
         self.queue.submit_at(mine, peer, offset, len, options)
     }
 
+    /// Copies a PDU that `from` has received into this transmit buffer to `offset`, behind all that
+    /// is received: one that wraps, for the adapter takes an SDU from one piece. `false`: it is not
+    /// a PDU of `from`, or there is no such room.
+    #[must_use = "a PDU that has no room there is not copied"]
+    pub fn unwrap_pdu(&mut self, from: &ClientReceive, pdu: &ReceivedPdu, offset: u32) -> bool {
+        let receive = &from.half.shared.receive;
+        let (at, len) = (offset as usize, pdu.len());
+        let room = (self.half.from_client.len() - self.at).saturating_sub(at);
+        if !from.queue.owns(pdu) || at < receive.len() || room < len {
+            return false;
+        }
+        // SAFETY: both ranges are checked by `range`. The PDU lies in the first
+        // octets of a transmit buffer, seen by the mapping of `from`, and `at` is behind these
+        // even if that is this one. Others may write the source meanwhile: each octet lands as
+        // some value it had.
+        unsafe {
+            let to = self.half.from_client.range(self.at + at, len);
+            receive.copy_to(pdu.offset(), to, len);
+        }
+        true
+    }
+
     /// Takes back what the adapter has sent; SDUs that are still with it.
     pub fn reclaim(&mut self) -> u32 {
         self.queue.reclaim(&self.half.from_adapter)

@@ -13,7 +13,7 @@ use crate::memfd::{FOREIGN, FROM_CLIENT, Length, verify};
 pub enum ReceiveBuffer<'fd> {
     /// In the connection's own from-adapter file.
     Own,
-    /// In another connection's transmit buffer.
+    /// At the start of another connection's transmit buffer.
     TransmitBufferOf {
         /// The other's from-client file.
         from_client: BorrowedFd<'fd>,
@@ -82,6 +82,16 @@ impl ReceiveMemory {
     /// Copies octets out, each once.
     pub(crate) fn copy_out(&self, offset: usize, octets: &mut [u8]) {
         self.words.copy_out(offset, octets);
+    }
+
+    /// Copies `len` octets at `offset` to `to`.
+    ///
+    /// # Safety
+    /// `to` is mapped, writable, and no part of them.
+    pub(crate) unsafe fn copy_to(&self, offset: usize, to: *mut u8, len: usize) {
+        let from = self.words.range(offset, len).cast_const();
+        // SAFETY: `range` checked the source, and the caller the destination.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, len) }
     }
 
     /// `len` octets at `offset`.
@@ -213,7 +223,8 @@ pub(crate) fn map_buffer(
             from_client,
             geometry: other,
         } => {
-            if other.sizes().transmit_len as usize != len {
+            // What is left at its end is its client's, for PDUs that wrap.
+            if (other.sizes().transmit_len as usize) < len {
                 return Err(ShmError::ReceiveBuffer);
             }
             verify(

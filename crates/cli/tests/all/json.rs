@@ -116,6 +116,21 @@ const VERBS: &[(i32, &str, &[&str])] = &[
         "recv --vc b.0.50 --verify --timeout 0.01 -o COPY",
         &["error"],
     ),
+    (
+        0,
+        "relay b.0.50 a.0.51 cbr,aal5:pcr=2000,max_sdu=1000 --timeout 0.01",
+        &[
+            "from",
+            "to",
+            "pdus",
+            "octets",
+            "copies",
+            "unsendable",
+            "discarded",
+            "dismissed",
+        ],
+    ),
+    (1, "relay b.0.50 b.0.50", &["error"]),
     (2, "perf -c a.0.50 -l 5", &["error"]),
 ];
 

@@ -17,6 +17,7 @@ mod lab;
 mod msna;
 mod mssar;
 mod output;
+mod relay;
 mod replay;
 mod save;
 mod server;

@@ -154,6 +154,7 @@ fn hostile(socket: &Path) {
             receive_pdus: None,
             queue_threshold: None,
             completions: true,
+            receive_into: None,
         };
         let (confirm, fds) = raw.ask(Request::Open(open));
         let Confirm::Opened(opened) = confirm else {

@@ -98,7 +98,7 @@ impl Connection {
             let memory = match cause {
                 Cause::Modified => memory::of_connection(&opened, came.0)?,
                 Cause::Opened | Cause::Reopened => {
-                    let (memory, attached) = memory::all(&opened, came.0)?;
+                    let (memory, attached) = memory::all(&opened, came.0, None)?;
                     let former = self.attached.replace(attached);
                     let attached = self.attached.borrow();
                     self.poller.watch(former.as_fd(), attached.as_fd())?;

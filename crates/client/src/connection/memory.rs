@@ -1,6 +1,6 @@
 //! From a confirm and its descriptors to mapped memory.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate_core::queue::{AttachmentGeometry, ConnectionGeometry};
 use cellgate_core::server::Opened;
@@ -8,6 +8,7 @@ use cellgate_shm::{
     Attached, ClientMemory, ClientReceive, ClientTransmit, Files, ReceiveBuffer, RouseFiles,
 };
 
+use super::chain::Into;
 use crate::Error;
 
 /// Which of the descriptors is of the file that the client writes.
@@ -21,7 +22,11 @@ pub(super) struct Memory {
 }
 
 /// The seven descriptors of an opened connection.
-pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attached), Error> {
+pub(super) fn all(
+    opened: &Opened,
+    fds: Vec<OwnedFd>,
+    into: Option<&Into>,
+) -> Result<(Memory, Attached), Error> {
     let [
         from_adapter,
         from_client,
@@ -31,7 +36,7 @@ pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attache
         page,
         bell,
     ] = take(fds)?;
-    let memory = over(opened, from_adapter, from_client)?;
+    let memory = over(opened, from_adapter, from_client, into)?;
     let geometry = AttachmentGeometry::new(opened.attachment_sizes).map_err(bad)?;
     let files = Files {
         from_adapter: events,
@@ -47,17 +52,28 @@ pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attache
 /// The two descriptors of a connection's new memory.
 pub(super) fn of_connection(opened: &Opened, fds: Vec<OwnedFd>) -> Result<Memory, Error> {
     let [from_adapter, from_client] = take(fds)?;
-    over(opened, from_adapter, from_client)
+    over(opened, from_adapter, from_client, None)
 }
 
-fn over(opened: &Opened, from_adapter: OwnedFd, from_client: OwnedFd) -> Result<Memory, Error> {
+fn over(
+    opened: &Opened,
+    from_adapter: OwnedFd,
+    from_client: OwnedFd,
+    into: Option<&Into>,
+) -> Result<Memory, Error> {
     let geometry = ConnectionGeometry::new(opened.sizes).map_err(bad)?;
     let files = Files {
         from_adapter,
         from_client,
     };
-    let own = ReceiveBuffer::Own;
-    let memory = ClientMemory::open(&files, &geometry, opened.files_generation, own)?;
+    let buffer = match into {
+        None => ReceiveBuffer::Own,
+        Some(into) => ReceiveBuffer::TransmitBufferOf {
+            from_client: into.capability.as_fd(),
+            geometry: ConnectionGeometry::new(into.sizes).map_err(bad)?,
+        },
+    };
+    let memory = ClientMemory::open(&files, &geometry, opened.files_generation, buffer)?;
     let named = memory.named(&geometry, opened.vc.generation);
     let (transmit, receive) = named.into_halves();
     Ok(Memory {

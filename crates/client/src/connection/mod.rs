@@ -4,6 +4,7 @@
 //! a held [`Pdu`] nobody from sending. No cell is borrowed while the application's code runs, but
 //! that of the transmit half by a `Space`: it is the only one whose borrow can fail.
 
+mod chain;
 mod events;
 mod indications;
 mod memory;
@@ -13,6 +14,7 @@ mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::Time;
@@ -29,6 +31,8 @@ use memory::Memory;
 use receive::Receiver;
 use wait::Poller;
 
+pub(crate) use chain::Into;
+pub use chain::{Chain, ChainCounters};
 pub(crate) use memory::FROM_CLIENT;
 pub use receive::{Pdu, Received};
 pub use transmit::Space;
@@ -56,6 +60,12 @@ pub struct Connection {
     next_transmit: RefCell<Option<ClientTransmit>>,
     /// The file that this process writes: whoever has it may take the connection over.
     capability: RefCell<OwnedFd>,
+    /// Its transmit buffer; who else has this receives there.
+    feed: Arc<()>,
+    /// The same of the connection that it receives into.
+    into: Option<Arc<()>>,
+    /// What was forwarded may still be with the adapter.
+    forwards: Cell<bool>,
     sent: Cell<u64>,
     /// The adapter has not been told of all that was handed over.
     untold: Cell<bool>,
@@ -119,10 +129,14 @@ impl Connection {
     }
 
     /// `is_anothers`: another process may have the memory mapped.
-    pub(crate) fn over(mut control: Control, is_anothers: bool) -> Result<Self, Error> {
+    pub(crate) fn over(
+        mut control: Control,
+        is_anothers: bool,
+        into: Option<&Into>,
+    ) -> Result<Self, Error> {
         let memory = control.next_memory();
         let memory = memory.ok_or_else(|| Error::BadMessage("no memory came along".to_owned()))?;
-        let (memory, mut attached) = memory::all(&memory.opened, memory.came.0)?;
+        let (memory, mut attached) = memory::all(&memory.opened, memory.came.0, into)?;
         let Memory {
             mut transmit,
             receive,
@@ -146,6 +160,9 @@ impl Connection {
             transmit: RefCell::new(transmit),
             next_transmit: RefCell::new(None),
             capability: RefCell::new(capability),
+            feed: Arc::default(),
+            into: into.map(|into| Arc::clone(&into.feed)),
+            forwards: Cell::new(false),
             sent: Cell::new(0),
             untold: Cell::new(false),
             send_copies: Cell::new(0),

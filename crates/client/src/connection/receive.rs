@@ -99,6 +99,17 @@ impl Receiver {
         memory.hold(pdu).map_err(|_| Error::DoesNotReceive)
     }
 
+    /// The next PDU where it lies, for who forwards it and gives it back by
+    /// [`Receiver::memory`].
+    pub(super) fn take(&mut self, open: &mut Open) -> Result<ReceivedPdu, Error> {
+        Ok(self.next(open)?.1)
+    }
+
+    /// The memory of a connection that has had one alone.
+    pub(super) fn memory(&mut self) -> Option<&mut ClientReceive> {
+        self.memories.front_mut()
+    }
+
     /// Gives a PDU back; that of memory that is gone needs no giving back.
     fn release(&mut self, held: HeldPdu) {
         let owner = self.memories.iter_mut().find(|memory| memory.owns(&held));
@@ -296,7 +307,7 @@ impl Connection {
     }
 
     #[inline]
-    fn taken<T>(
+    pub(super) fn taken<T>(
         &self,
         take: impl FnOnce(&mut Receiver, &mut Open) -> Result<T, Error>,
     ) -> Result<T, Error> {

@@ -199,6 +199,7 @@ impl Connection {
         self.look_now_and_then(now)?;
         self.check_end()?;
         let mut transmit = self.transmitter()?;
+        self.check_buffer_is_its_own(&mut transmit)?;
         let mut control = self.control.borrow_mut();
         let open = control.open_mut();
         let sendable = open.sendable(len);
@@ -279,7 +280,7 @@ impl Connection {
 }
 
 /// Why an SDU of `len` octets is never sent.
-fn refused(why: Unsendable, len: usize) -> Error {
+pub(super) fn refused(why: Unsendable, len: usize) -> Error {
     match why {
         Unsendable::DoesNotSend => Error::DoesNotSend,
         Unsendable::Empty => Error::Empty,

@@ -4,6 +4,7 @@
 mod common;
 
 mod admin;
+mod chain;
 mod connection;
 mod daemon;
 mod events;

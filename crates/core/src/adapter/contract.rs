@@ -516,7 +516,7 @@ impl Context<'_> {
 }
 
 /// Octets of buffer of the largest PDU.
-fn pdu_octets(aal: Aal, max_sdu: u16) -> u64 {
+pub(crate) fn pdu_octets(aal: Aal, max_sdu: u16) -> u64 {
     let cells = u64::from(Bounds::new(aal, max_sdu).max_cells);
     (cells * PAYLOAD_LEN as u64).next_multiple_of(PDU_ALIGN)
 }

@@ -50,6 +50,7 @@ pub use command::{
     Notification, OpenRequest, Outcome, PortConfig, PortStats, Receive, Refusal, Room, Sustained,
     SustainedRate, Transmit, VcId, VcIndex, VcInfo, VcStats,
 };
+pub(crate) use contract::pdu_octets;
 pub use contract::{Assumptions, Terms, Unserved, Waiting};
 pub use delays::Delays;
 pub use discard::{CellOutcome, Discard, DiscardCounts};

@@ -219,6 +219,8 @@ impl<B: Bugs> Server<B> {
             self.work.settle.insert(number);
             return;
         }
+        let into = self.connections.get(&number).and_then(|one| one.into);
+        let capability = into.and_then(|into| self.capability(into));
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -229,6 +231,7 @@ impl<B: Bugs> Server<B> {
                 false => Request::Open(connection.open.clone()),
             };
             let lacking = Lacking {
+                capability,
                 uid: connection.uid,
                 port: connection.port,
                 demand: connection.plan.demand,
@@ -336,6 +339,7 @@ impl<B: Bugs> Server<B> {
             Ok(open) => open,
             Err(refusal) => {
                 let lacking = Lacking {
+                    capability: None,
                     uid: connection.uid,
                     port: connection.port,
                     demand: *more.demand(),

@@ -13,7 +13,7 @@ use super::connection::{Asker, Connection, Stage};
 use super::machine::{Pending, Server};
 use super::{Admission, Bugs, ClientId, Demand, On, Planted, Request};
 use crate::Time;
-use crate::adapter::PortIndex;
+use crate::adapter::{PortIndex, VcId};
 use crate::wire::VpiVci;
 
 /// How long a request waits: an adapter that lets go of nothing for so long is taken for dead.
@@ -28,6 +28,7 @@ const OF_ALL_MAX: usize = 1_024;
 pub(super) struct Awaiting {
     asker: Asker,
     request: Request,
+    capability: Option<On<VcId>>,
     uid: u32,
     port: On<PortIndex>,
     /// What it takes beyond what it has.
@@ -48,6 +49,8 @@ impl Awaiting {
 /// What a request waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lacking {
+    /// That came along with the request.
+    pub(super) capability: Option<On<VcId>>,
     pub(super) uid: u32,
     pub(super) port: On<PortIndex>,
     pub(super) demand: Demand,
@@ -111,6 +114,7 @@ impl<B: Bugs> Server<B> {
         except: Option<u32>,
     ) -> bool {
         let Lacking {
+            capability,
             uid,
             port,
             demand,
@@ -134,6 +138,7 @@ impl<B: Bugs> Server<B> {
         self.awaiting.push(Awaiting {
             asker,
             request,
+            capability,
             uid,
             port,
             demand,
@@ -168,7 +173,7 @@ impl<B: Bugs> Server<B> {
             }
             let in_vain = nothing_returns || self.is_away(one.port.adapter);
             if in_vain || fits || one.until <= self.now {
-                self.dispatch(one.asker, one.request, None);
+                self.dispatch(one.asker, one.request, one.capability);
             } else {
                 self.awaiting.push(one);
             }

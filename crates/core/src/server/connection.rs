@@ -161,6 +161,8 @@ pub(super) struct Connection {
     /// As it was asked for; the contract in canonical form.
     pub(super) open: Open,
     pub(super) plan: Plan,
+    /// The connection in whose transmit buffer its PDUs are put together.
+    pub(super) into: Option<u32>,
     pub(super) grant: Option<Grant>,
     pub(super) permanent: bool,
     /// The user it belongs to.
@@ -222,6 +224,7 @@ impl Connection {
             port,
             open,
             plan,
+            into: None,
             grant: None,
             permanent: false,
             uid: 0,

@@ -70,7 +70,9 @@ pub enum Request {
     },
     /// What can be said, by both. Confirmed by [`Confirm::Description`].
     Describe,
-    /// Opens a connection. Confirmed by [`Confirm::Opened`].
+    /// Opens a connection. Confirmed by [`Confirm::Opened`]. With [`Open::receive_into`] the
+    /// capability of that connection comes along: the descriptor of the file that its client
+    /// writes.
     Open(Open),
     /// Takes the use of a permanent connection ([`Request::Add`]) that nobody uses. Confirmed by
     /// [`Confirm::Opened`].
@@ -195,6 +197,10 @@ pub struct Open {
     /// Whether a PDU that has left interrupts: a sender that waits for room needs it.
     #[serde(default)]
     pub completions: bool,
+    /// Another connection of this user, in whose transmit buffer PDUs are put together; none: in a
+    /// receive buffer of its own. This one ends with it, and before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_into: Option<Address>,
 }
 
 /// What came of a Request.
@@ -363,6 +369,8 @@ pub enum EndReason {
     ShuttingDown,
     /// Its application took pages of its memory away, again and again.
     PagesTaken,
+    /// The connection in whose transmit buffer it received has ended, or its adapter has.
+    BufferGone,
 }
 
 /// What the server tells of its own accord.

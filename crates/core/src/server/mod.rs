@@ -16,6 +16,7 @@ mod address;
 mod admission;
 mod answers;
 mod awaiting;
+mod chain;
 mod config;
 mod connection;
 mod counters;

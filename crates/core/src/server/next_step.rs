@@ -8,12 +8,12 @@ use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
-    Enclosed, Health, Indication, InterfaceState, On, Planted, Precedence, Refused, RestInfo,
-    RiskInfo, Ticket,
+    Enclosed, EndReason, Health, Indication, InterfaceState, On, Planted, Precedence, Refused,
+    RestInfo, RiskInfo, Ticket,
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
-use crate::keeper::{Ask, ReceiveInto};
+use crate::keeper::Ask;
 
 impl<B: Bugs> Server<B> {
     /// The next step of a connection, if nothing is under way.
@@ -30,6 +30,8 @@ impl<B: Bugs> Server<B> {
             self.settle_owed(number);
         }
         match step {
+            // The memory that others receive into is there as long as they are.
+            Step::Close(_) if self.ends_its_feeder(number) => {}
             Step::Close(vc) => {
                 self.begin(number, Stage::Closing, Ask::Close { vc });
             }
@@ -204,6 +206,9 @@ impl<B: Bugs> Server<B> {
     }
 
     fn open_at(&mut self, number: u32, attachment: AttachmentIndex) {
+        let Some(receive_into) = self.receive_into(number) else {
+            return self.lose_buffer(number);
+        };
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -224,7 +229,7 @@ impl<B: Bugs> Server<B> {
         let ask = Ask::Open {
             request,
             sizes: plan.sizes,
-            receive_into: ReceiveInto::Own,
+            receive_into,
             record: None,
         };
         let ask = AdapterAsk::Keeper(ask, Some(record));
@@ -267,6 +272,9 @@ impl<B: Bugs> Server<B> {
         }
         if !self.bugs.planted(Planted::NotDividedAnew) {
             self.work.divide.insert(port);
+        }
+        if let Some(into) = connection.into {
+            self.work.settle.insert(into);
         }
         self.work.freed = true;
         if connection.announced {
@@ -533,6 +541,9 @@ impl<B: Bugs> Server<B> {
         };
         connection.vc = None;
         connection.attachment = None;
+        if connection.into.is_some() {
+            connection.ending.get_or_insert(EndReason::BufferGone);
+        }
         connection.losses = Losses::default();
         connection.giving_back = GivingBack::Begun;
         connection.repeatable = false;

@@ -1,5 +1,6 @@
 //! From what an application asks for to what is asked of admission and of the adapter.
 
+use super::chain::Room;
 use super::{
     AdmissionConfig, Bandwidth, Buffers, DelayBounds, Demand, Direction, Idle, Open, Precedence,
     ReceiveBound, Refused, ServerAdapter, ServerConfig, Shortage, Surroundings, TransmitBound,
@@ -53,6 +54,8 @@ pub(super) struct Circumstances<'a> {
     /// Of the interface.
     pub(super) line: CellRate,
     pub(super) worker: bool,
+    /// Where its PDUs are put together, if that is not memory of its own.
+    pub(super) room: Option<Room<'a>>,
 }
 
 /// An adapter that always sleeps is late by more than a contract allows.
@@ -94,7 +97,10 @@ impl Circumstances<'_> {
             }
             transmit.interrupt_on_completion = self.open.completions;
         }
-        let sizes = terms.sizes().map_err(unserved)?;
+        let mut sizes = terms.sizes().map_err(unserved)?;
+        if let Some(room) = &self.room {
+            room.hold(&terms, &mut sizes)?;
+        }
         let mut plan = Plan {
             contract: *contract,
             terms,

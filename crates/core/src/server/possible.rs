@@ -95,6 +95,7 @@ impl Possible {
             open,
             line,
             worker: false,
+            room: None,
         };
         circumstances.plan(&contract)
     }

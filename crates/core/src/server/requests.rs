@@ -46,7 +46,7 @@ impl<B: Bugs> Server<B> {
             Ok(Target::Number(number)) => {
                 return self.dispatch_to(asker, number, request, capability);
             }
-            Ok(Target::None) => self.carry_out(asker, request),
+            Ok(Target::None) => self.carry_out(asker, request, capability),
         };
         self.end(asker, outcome);
     }
@@ -197,15 +197,20 @@ impl<B: Bugs> Server<B> {
     }
 
     /// A request that is about no connection that exists.
-    fn carry_out(&mut self, asker: Asker, request: Request) -> Outcome {
+    fn carry_out(
+        &mut self,
+        asker: Asker,
+        request: Request,
+        capability: Option<On<VcId>>,
+    ) -> Outcome {
         let client = self
             .clients
             .get_mut(&asker.client)
             .ok_or(Refused::NotFound)?;
         let governs = client.peer.uid == 0 || client.peer.uid == self.config.uid;
         match request {
-            Request::Open(open) => self.open(asker, open, false),
-            Request::Add(open) => self.open(asker, open, true),
+            Request::Open(open) => self.open(asker, open, false, capability),
+            Request::Add(open) => self.open(asker, open, true, None),
             Request::Close => {
                 client.may_have_closed = false;
                 let stats = Box::default();
@@ -315,10 +320,17 @@ impl<B: Bugs> Server<B> {
             open,
             line: line.unwrap_or(crate::contract::CellRate::OC3),
             worker,
+            room: self.room_of(open),
         }
     }
 
-    fn open(&mut self, asker: Asker, open: Open, permanent: bool) -> Outcome {
+    fn open(
+        &mut self,
+        asker: Asker,
+        open: Open,
+        permanent: bool,
+        capability: Option<On<VcId>>,
+    ) -> Outcome {
         let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
         let (peer, worker) = (client.peer, client.worker);
         let Found { address, port } = self.find_interface(&open.address)?;
@@ -332,6 +344,7 @@ impl<B: Bugs> Server<B> {
             contract: contract.to_string(),
             ..open
         };
+        let (open, into) = self.chained(peer.uid, port, open, permanent, capability)?;
         let plan = self.circumstances(&open, port, worker).plan(&contract)?;
         let ignored = self.bugs.planted(Planted::AddressNotLooked);
         let there = self.addresses.get(&(port, address.vc)).copied();
@@ -381,6 +394,7 @@ impl<B: Bugs> Server<B> {
                     false => Request::Open(open),
                 };
                 let lacking = Lacking {
+                    capability,
                     uid: peer.uid,
                     port,
                     demand: plan.demand,
@@ -396,6 +410,7 @@ impl<B: Bugs> Server<B> {
         self.last_number = number;
         let mut connection = Connection::new(number, address, port, open, plan);
         connection.grant = Some(grant);
+        connection.into = into;
         connection.uid = peer.uid;
         connection.worker = worker;
         connection.permanent = permanent;
@@ -501,6 +516,9 @@ impl<B: Bugs> Server<B> {
 
     fn reattach(&mut self, asker: Asker, number: u32, capability: Option<On<VcId>>) -> Outcome {
         let (connection, vc) = self.open_vc(number)?;
+        if let Some(refused) = connection.keeps_buffer("another program does not take it over") {
+            return Err(refused);
+        }
         if connection
             .user
             .is_some_and(|user| user.client == asker.client)
@@ -557,6 +575,9 @@ impl<B: Bugs> Server<B> {
             circumstances.keep_memory(plan, open.sizes)
         };
         let plan = plan(&contract)?;
+        if plan.sizes != open.sizes {
+            self.check_memory_is_its_own(number)?;
+        }
         let promised = self.promised();
         if let Err(shortage) = promised.check_change(held, &plan.demand) {
             let fits = |plan: Plan| {
@@ -571,6 +592,7 @@ impl<B: Bugs> Server<B> {
         }
         if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
             let lacking = Lacking {
+                capability: None,
                 uid: connection.uid,
                 port,
                 demand: plan.demand.beyond(held.demand()),

@@ -73,6 +73,7 @@ impl<B: Bugs> Server<B> {
                 orphans.push((attached.index, Some(id)));
             }
         }
+        self.link_chains();
         for (attachment, vc) in orphans {
             let lived_in = lived_in.contains(&attachment);
             self.close_orphan(adapter.on(attachment), vc, lived_in);

@@ -78,6 +78,7 @@ fn open() -> Request {
         receive_pdus: None,
         queue_threshold: None,
         completions: true,
+        receive_into: None,
     })
 }
 

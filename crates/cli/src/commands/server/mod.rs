@@ -11,6 +11,7 @@ pub(crate) mod perf;
 pub(crate) mod ping;
 mod quantity;
 pub(crate) mod recv;
+pub(crate) mod relay;
 pub(crate) mod run;
 pub(crate) mod save;
 pub(crate) mod send;

@@ -71,6 +71,7 @@ impl Running {
             receive_pdus: info.receive_pdus,
             queue_threshold: info.queue_threshold,
             completions: info.completions,
+            receive_into: None,
         });
         Ok(Self {
             server: settings.server,

@@ -294,6 +294,12 @@ impl Running {
         self.stdout()
     }
 
+    /// Kills it, and waits for its end.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
     /// Its exit code, and what it said behind the first line.
     pub(crate) fn end(mut self) -> (i32, String) {
         let code = self.child.wait().expect("it ends").code();

@@ -785,5 +785,6 @@ pub(crate) fn open(vci: u16, contract: &str) -> Open {
         receive_pdus: None,
         queue_threshold: None,
         completions: false,
+        receive_into: None,
     }
 }

@@ -53,6 +53,7 @@ fn any(contract: &TrafficContract) -> Open {
         receive_pdus: None,
         queue_threshold: None,
         completions: false,
+        receive_into: None,
     }
 }
 

@@ -449,6 +449,7 @@ pub fn open(address: &str, contract: &str) -> Open {
         receive_pdus: Some(64),
         queue_threshold: None,
         completions: false,
+        receive_into: None,
     }
 }
 

@@ -106,6 +106,7 @@ impl Application {
             receive_pdus: None,
             queue_threshold: None,
             completions: false,
+            receive_into: None,
         };
         match self.confirmed(now, client, Request::Open(open)) {
             Ok(Confirm::Opened(opened)) => Ok((client, opened)),

@@ -407,6 +407,7 @@ fn indication_name(indication: &Indication) -> &'static str {
         Indication::Ended(EndReason::NotReopened) => "ended_not_reopened",
         Indication::Ended(EndReason::ShuttingDown) => "ended_shutting_down",
         Indication::Ended(EndReason::PagesTaken) => "ended_pages_taken",
+        Indication::Ended(EndReason::BufferGone) => "ended_buffer_gone",
         Indication::Reopened(_) => "reopened",
         Indication::Share { .. } => "share",
         Indication::AtRisk { .. } => "at_risk",

@@ -88,6 +88,7 @@ impl Host {
             receive_pdus: Some(4),
             queue_threshold: None,
             completions: false,
+            receive_into: None,
         };
         let mut capability = None;
         let request = match call {
