@@ -21,6 +21,7 @@ interval at jitter=default, ns      13680000         -
 credit at jitter=default, octets       81920         -
 interval at jitter=high, ns         68400000         -
 credit at jitter=high, octets         409600         -
+PDUs of its interval                      10         -
 policing limit, ns                         -   2592000
 buffer, PDUs                              11        33
 buffer, octets                         98304    364544
@@ -128,6 +129,7 @@ interval at jitter=default, ns      18700000        -
 credit at jitter=default, octets       81920        -
 interval at jitter=high, ns         93500000        -
 credit at jitter=high, octets         409600        -
+PDUs of its interval                      10        -
 buffer, PDUs                              11        -
 buffer, octets                         98304        -
 delay at most, ns                   33467606        -
@@ -218,7 +220,6 @@ fn json_names_its_units() {
         "aal": "aal5",
         "police": "frame",
         "excess": "discard",
-        "jitter": "default",
         "line_cell_s": 353207,
         "wake_up_ns": 10000000,
         "transmit": null,
@@ -303,6 +304,29 @@ fn json_lists_a_credit_for_each_sensitivity_to_jitter() {
         printed["transmit"]["credits"],
         serde_json::json!([credit("low", 2), credit("default", 10), credit("high", 50)])
     );
+    assert_eq!(printed["transmit"]["jitter"], "default");
+}
+
+#[test]
+fn a_tolerance_chooses_the_interval_of_its_direction() {
+    for (words, jitter) in [
+        ("", "default"),
+        // A PDU takes a millisecond.
+        (",dvt=49ms", "default"),
+        (",dvt=50ms", "high"),
+        (",dvt=9ms", "low"),
+        (",dvt=10ms", "default"),
+        (",dvt=0s", "low"),
+        (",dvt=50ms,jitter=low", "low"),
+        (",tx:dvt=50ms", "high"),
+        (",rx:dvt=50ms", "default"),
+        (",jitter=high,tx:jitter=low", "low"),
+        (",jitter=low,tx:dvt=50ms,rx:jitter=high", "low"),
+    ] {
+        let output = contract(&[&format!("cbr,aal5:pcr=1000,sdu=40{words}"), "--json"]);
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(printed["transmit"]["jitter"], jitter, "{words}");
+    }
 }
 
 #[test]

@@ -407,7 +407,11 @@ impl Context<'_> {
             ..self.stream(descriptor, max_sdu)
         };
         // What a credit carries over is less than one more.
-        let credit = u64::from(self.contract.jitter.pdus()) + 1;
+        let paced = PduStream {
+            sustained: descriptor.pace(line),
+            ..stream
+        };
+        let credit = u64::from(descriptor.sensitivity(&paced).pdus()) + 1;
         let pdus = match self.assumptions.transmit_pdus {
             Some(pdus) => u64::from(pdus.max(1)),
             None => stream.buffer_pdus(late).max(credit),

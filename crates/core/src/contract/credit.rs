@@ -4,7 +4,7 @@ use core::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jitter, PduStream};
+use super::{Jitter, PduStream, TrafficDescriptor};
 use crate::Time;
 use crate::wire::PAYLOAD_LEN;
 
@@ -52,6 +52,22 @@ impl Credit {
     /// Octets of SDU that may pass in an interval.
     pub const fn octets(&self) -> u64 {
         self.octets
+    }
+}
+
+impl TrafficDescriptor {
+    /// How sensitive to jitter a direction is whose PDUs are paced as `stream` says: as `jitter=`
+    /// has it, else as its delay variation tolerance has (paper 003, section 3.2): its longest
+    /// interval that is no longer than that. The paper gives no numbers; an interval is what usage
+    /// control may hold back a PDU for.
+    pub fn sensitivity(&self, stream: &PduStream) -> Jitter {
+        let longest = || {
+            let dvt = self.dvt_ns?;
+            let tolerated = |jitter: &Jitter| stream.credit(*jitter).interval_ns() <= dvt;
+            let longest = [Jitter::High, Jitter::Default].into_iter().find(tolerated);
+            Some(longest.unwrap_or(Jitter::Low))
+        };
+        self.jitter.or_else(longest).unwrap_or_default()
     }
 }
 

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use super::{Excess, Jitter, Peak, TrafficContract, TrafficDescriptor};
+use super::{Excess, Peak, TrafficContract, TrafficDescriptor};
 
 /// The canonical text: lower case, the parameters in one order, those that both directions share
 /// before `tx:` and `rx:`, a unit on times only. Parsing it in
@@ -38,9 +38,6 @@ impl TrafficContract {
     }
 
     fn write_own(&self, out: &mut Separated<'_, '_>) -> fmt::Result {
-        if self.jitter != Jitter::Default {
-            out.item(format_args!("jitter={}", self.jitter.word()))?;
-        }
         if let Some(police) = self.police {
             out.item(format_args!("police={}", police.word()))?;
         }
@@ -97,7 +94,7 @@ impl Separated<'_, '_> {
 }
 
 /// In canonical order; none where nothing is said.
-type Parameters = [Option<Parameter>; 10];
+type Parameters = [Option<Parameter>; 11];
 
 fn parameters(descriptor: TrafficDescriptor) -> Parameters {
     let peak = |name, peak: Option<Peak>| {
@@ -129,6 +126,10 @@ fn parameters(descriptor: TrafficDescriptor) -> Parameters {
         time("cdvt", descriptor.cdvt_ns),
         time("dvt", descriptor.dvt_ns),
         number("burst", descriptor.burst.map(|cells| cells.get())),
+        descriptor.jitter.map(|jitter| Parameter {
+            name: "jitter",
+            value: Value::Word(jitter.word()),
+        }),
     ]
 }
 
@@ -143,6 +144,7 @@ enum Value {
     /// The name says all.
     None,
     Number(u32),
+    Word(&'static str),
     Max,
     /// Nanoseconds.
     Time(u64),
@@ -154,6 +156,7 @@ impl fmt::Display for Parameter {
         match self.value {
             Value::None => f.write_str(name),
             Value::Number(number) => write!(f, "{name}={number}"),
+            Value::Word(word) => write!(f, "{name}={word}"),
             Value::Max => write!(f, "{name}=max"),
             Value::Time(ns) => write!(f, "{name}={}", Nanoseconds(ns)),
         }

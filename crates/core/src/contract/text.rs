@@ -38,9 +38,9 @@ impl TrafficContract {
     ///
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
     /// - In every list: `scr=` (a rate, rounded down), `mbs=` and `burst=` (cells), `cdvt=` and
-    ///   `dvt=` (times, as `250us`), `fixed`.
-    /// - In the common list: `jitter=low|default|high`, `police=frame|cell|buffer`,
-    ///   `excess=discard|tag|when-idle`; `mids=` and `reassembly=` (a time) of AAL3/4.
+    ///   `dvt=` (times, as `250us`), `fixed`, `jitter=low|default|high`.
+    /// - In the common list: `police=frame|cell|buffer`, `excess=discard|tag|when-idle`; `mids=`
+    ///   and `reassembly=` (a time) of AAL3/4.
     pub fn parse(text: &str, strictness: Strictness) -> Result<Self, ContractError> {
         let mut parser = Parser {
             scan: Scanner::new(text),
@@ -92,9 +92,9 @@ const OURS: Expected = Expected {
     in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, \
                 cdvt=, dvt=, jitter=, police=, excess=, mids=, reassembly=, tx: or rx:",
     in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, \
-                  dvt= or rx:",
-    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt= or \
-                 dvt=",
+                  dvt=, jitter= or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, \
+                 dvt= or jitter=",
 };
 
 impl Expected {
@@ -138,7 +138,7 @@ const PARAMETERS_OF_LIBATM: usize = 5;
 /// The rest belong to AAL3/4.
 const PARAMETERS_OF_ANY_AAL: usize = 14;
 /// The rest belong to the whole contract.
-const PARAMETERS_OF_A_DIRECTION: usize = 11;
+const PARAMETERS_OF_A_DIRECTION: usize = 12;
 
 impl Parser<'_> {
     fn contract(&mut self) -> Result<TrafficContract, ContractError> {
@@ -286,14 +286,9 @@ impl Parser<'_> {
         contract: &mut TrafficContract,
         parameter: usize,
     ) -> Result<(), ContractError> {
-        const JITTER: [Jitter; 3] = [Jitter::Low, Jitter::Default, Jitter::High];
         const POLICE: [Police; 3] = [Police::Frame, Police::Cell, Police::Buffer];
         const EXCESS: [Excess; 3] = [Excess::Discard, Excess::Tag, Excess::WhenIdle];
         match parameter {
-            11 => {
-                let word = self.choice(JITTER.map(Jitter::word), "low, default, high")?;
-                contract.jitter = JITTER[word];
-            }
             12 => {
                 let word = self.choice(POLICE.map(Police::word), "frame, cell, buffer")?;
                 contract.police = Some(POLICE[word]);
@@ -340,7 +335,12 @@ impl Parser<'_> {
             7 => Set::Cdvt(self.scan.time_ns()?),
             8 => Set::Dvt(self.scan.time_ns()?),
             9 => Set::Burst(self.scan.cells()?),
-            _ => Set::Fixed,
+            10 => Set::Fixed,
+            _ => {
+                const JITTER: [Jitter; 3] = [Jitter::Low, Jitter::Default, Jitter::High];
+                let word = self.choice(JITTER.map(Jitter::word), "low, default, high")?;
+                Set::Jitter(JITTER[word])
+            }
         })
     }
 
@@ -380,6 +380,7 @@ enum Set {
     Dvt(u64),
     Burst(NonZeroU32),
     Fixed,
+    Jitter(Jitter),
 }
 
 /// Where parameters go.
@@ -413,6 +414,7 @@ impl Set {
             Self::Dvt(ns) => descriptor.dvt_ns = Some(ns),
             Self::Burst(cells) => descriptor.burst = Some(cells),
             Self::Fixed => descriptor.fixed = true,
+            Self::Jitter(jitter) => descriptor.jitter = Some(jitter),
         }
     }
 }

@@ -108,6 +108,9 @@ pub struct TrafficDescriptor {
     pub cdvt_ns: Option<u64>,
     /// Delay variation tolerance of PDUs, L4ATM's tau (`dvt=`; paper 003, section 2.3).
     pub dvt_ns: Option<u64>,
+    /// Sensitivity to jitter (`jitter=`); none: as the tolerance says.
+    #[serde(default)]
+    pub jitter: Option<Jitter>,
     /// Cells that leave back to back, a burst every so many cell times (`burst=`; paper 002,
     /// section 5). A cell at a time if it is not given.
     pub burst: Option<NonZeroU32>,
@@ -257,8 +260,6 @@ pub struct TrafficContract {
     pub transmit: Option<TrafficDescriptor>,
     /// What is received; none: nothing.
     pub receive: Option<TrafficDescriptor>,
-    /// Sensitivity to jitter.
-    pub jitter: Jitter,
     /// How it is policed; none: as suits the AAL, see [`policing`](Self::policing).
     pub police: Option<Police>,
     /// What becomes of more than was promised.
@@ -287,6 +288,7 @@ impl TrafficContract {
             mbs: None,
             cdvt_ns: None,
             dvt_ns: None,
+            jitter: None,
             burst: None,
         };
         Self {
@@ -294,7 +296,6 @@ impl TrafficContract {
             aal: None,
             transmit: Some(SILENT),
             receive: Some(SILENT),
-            jitter: Jitter::Default,
             police: None,
             excess: Excess::Discard,
             mids: None,

@@ -63,13 +63,31 @@ fn shorter_credit(
     contract: &TrafficContract,
     holds: impl Fn(&TrafficContract) -> bool,
 ) -> Option<TrafficContract> {
+    let ways = [contract.transmit, contract.receive];
+    // A tolerance may have chosen the longest.
+    let own = ways
+        .into_iter()
+        .flatten()
+        .map(|way| match (way.jitter, way.dvt_ns) {
+            (Some(jitter), _) => jitter.pdus(),
+            (None, Some(_)) => Jitter::High.pdus(),
+            (None, None) => Jitter::Default.pdus(),
+        });
+    let own = own.max()?;
     let shorter = [Jitter::Default, Jitter::Low].into_iter();
-    let shorter = shorter.filter(|jitter| jitter.pdus() < contract.jitter.pdus());
-    let mut offers = shorter.map(|jitter| TrafficContract {
-        jitter,
-        ..*contract
-    });
-    offers.find(holds)
+    let shorter = shorter.filter(|jitter| jitter.pdus() < own);
+    let with = |jitter| {
+        let with = |way| TrafficDescriptor {
+            jitter: Some(jitter),
+            ..way
+        };
+        TrafficContract {
+            transmit: contract.transmit.map(with),
+            receive: contract.receive.map(with),
+            ..*contract
+        }
+    };
+    shorter.map(with).find(holds)
 }
 
 /// With the nearest other largest SDU for which `holds` says yes, as far as bisection finds it.

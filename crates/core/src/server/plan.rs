@@ -461,6 +461,10 @@ impl Plan {
             cells: self.pdu_cells(sdu),
             dvt_ns: 0,
         };
-        Some(stream.credit(self.contract.jitter))
+        let descriptor = match direction {
+            Direction::Transmit => self.contract.transmit?,
+            Direction::Receive => self.contract.receive?,
+        };
+        Some(stream.credit(descriptor.sensitivity(&stream)))
     }
 }

@@ -377,7 +377,12 @@ fn points_at_the_mistake() {
         ("vbr:dvt=18446744073709551616ns", 8, TimeRange),
         ("vbr:dvt=99999999999s", 8, TimeRange),
         ("vbr:jitter=medium", 11, ExpectedWord("low, default, high")),
-        ("vbr:tx:jitter=low", 7, NotInDirection),
+        ("vbr:tx:police=cell", 7, NotInDirection),
+        (
+            "vbr:rx:jitter=medium",
+            14,
+            ExpectedWord("low, default, high"),
+        ),
         ("vbr:rx:excess=tag", 7, NotInDirection),
     ] {
         let error = TrafficContract::parse(text, Strictness::Extended).unwrap_err();
@@ -392,11 +397,11 @@ fn extended_words_mean_what_they_say() {
          police=cell,excess=when-idle,sdu=8192",
     );
     assert_eq!(contract.category, ServiceCategory::RtVbr);
-    assert_eq!(contract.jitter, Jitter::Low);
     assert_eq!(contract.police, Some(Police::Cell));
     assert_eq!(contract.excess, Excess::WhenIdle);
     let descriptor = contract.transmit.unwrap();
     assert_eq!(contract.receive, Some(descriptor));
+    assert_eq!(descriptor.jitter, Some(Jitter::Low));
     assert_eq!(descriptor.scr, CellRate::new(244_140));
     assert_eq!(descriptor.mbs, NonZeroU32::new(2_052));
     assert_eq!(descriptor.cdvt_ns, Some(250_000));
@@ -491,6 +496,9 @@ fn random_descriptor(random: &mut Pcg64Mcg) -> TrafficDescriptor {
         mbs: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
         cdvt_ns: time(random),
         dvt_ns: time(random),
+        jitter: [Jitter::Low, Jitter::Default, Jitter::High]
+            .get(below(random, 4) as usize)
+            .copied(),
         burst: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
     }
 }
@@ -500,7 +508,6 @@ fn random_contract(random: &mut Pcg64Mcg) -> TrafficContract {
     let mut pick = |limit| below(random, limit) as usize;
     let category = [Cbr, RtVbr, NrtVbr, Ubr, Abr][pick(5)];
     let aal = [None, Some(Aal::Aal0), Some(Aal::Aal34), Some(Aal::Aal5)][pick(4)];
-    let jitter = [Jitter::Low, Jitter::Default, Jitter::High][pick(3)];
     let police = [Police::Frame, Police::Cell, Police::Buffer].get(pick(4));
     let excess = [Excess::Discard, Excess::Tag, Excess::WhenIdle][pick(3)];
     let directions = pick(8);
@@ -524,7 +531,6 @@ fn random_contract(random: &mut Pcg64Mcg) -> TrafficContract {
         reassembly_ns,
         transmit: Some(transmit).filter(|_| directions != 0 && directions != 2),
         receive: Some(receive).filter(|_| directions > 1),
-        jitter,
         police: police.copied(),
         excess,
     }

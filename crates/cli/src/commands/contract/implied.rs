@@ -24,7 +24,6 @@ pub(super) struct Implied {
     aal: Aal,
     police: Police,
     excess: Excess,
-    jitter: Jitter,
     line_cell_s: u32,
     wake_up_ns: u64,
     transmit: Option<Transmit>,
@@ -57,6 +56,8 @@ struct Transmit {
     rates: Rates,
     /// For each sensitivity to jitter; none for best effort and for AAL0.
     credits: Vec<Credit>,
+    /// The sensitivity that applies: that of `jitter=`, or the one that `dvt=` chooses.
+    jitter: Option<Jitter>,
     /// As a server makes it; none: it opens no such connection.
     buffer_pdus: Option<u64>,
     buffer_octets: Option<u64>,
@@ -116,7 +117,6 @@ impl Implied {
             aal: contract.aal.unwrap_or(Aal::Aal5),
             police: contract.policing(),
             excess: contract.excess,
-            jitter: contract.jitter,
             line_cell_s: assumed.line().cell_s(),
             wake_up_ns: assumed.wake_up_ns(),
             transmit: contract.transmit.map(|d| in_context(d).transmit()),
@@ -183,6 +183,9 @@ impl Implied {
             );
         }
         let (transmit, receive) = (self.transmit.as_ref(), self.receive.as_ref());
+        let applies = transmit.and_then(|transmit| transmit.jitter);
+        let pdus = applies.map(|jitter| jitter.pdus().into());
+        row("PDUs of its interval", [pdus, None]);
         let of_receive = |of: fn(&Receive) -> Option<u64>| [None, receive.and_then(of)];
         row("policing limit, ns", of_receive(|r| r.policing_limit_ns));
         row(
@@ -275,9 +278,11 @@ impl Direction<'_> {
             true => jitters.map(credit).into(),
             false => Vec::new(),
         };
+        let applies = self.descriptor.sensitivity(&paced);
         let buffers = self.prospect.map(|prospect| prospect.buffers);
         Transmit {
             rates: self.rates(),
+            jitter: (!credits.is_empty()).then_some(applies),
             credits,
             buffer_pdus: buffers.map(|buffers| buffers.transmit_pdus),
             buffer_octets: buffers.map(|buffers| buffers.transmit_octets),

@@ -83,7 +83,9 @@ fn every_offer_is_admitted_when_it_is_asked_for_at_once() {
                 world.done(client, Request::Close).unwrap();
                 let offer: TrafficContract = offer.parse().unwrap();
                 let size = |contract: &TrafficContract| contract.transmit.unwrap().max_sdu;
-                match (size(&offer) != size(&asked), offer.jitter != asked.jitter) {
+                let jitter = |contract: &TrafficContract| contract.transmit.unwrap().jitter;
+                let differs = jitter(&offer) != jitter(&asked);
+                match (size(&offer) != size(&asked), differs) {
                     (false, false) => rates += 1,
                     (true, false) => sizes += 1,
                     (false, true) => credits += 1,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cellgate::{AdapterInfo, ConnectionInfo, SharedCpu, TrafficContract};
-use cellgate_core::contract::{Aal, aal5_cells};
+use cellgate_core::contract::{Aal, CellRate, PduStream, aal5_cells};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -45,7 +45,16 @@ impl Promise {
         let bit_s = bit_s(length).min(bit_s(max_sdu));
         let bit_s = bitrate.map_or(bit_s, |asked| asked.min(bit_s)).max(1);
         let time_ns = |octets: u64| octets.saturating_mul(8_000_000_000) / bit_s;
-        let credit = u64::from(contract.jitter.pdus()) * u64::from(max_sdu);
+        let rate = CellRate::new(cell_s)?;
+        let stream = PduStream {
+            peak: rate,
+            sustained: rate,
+            sdu: max_sdu,
+            cells: cells(contract.aal, max_sdu),
+            dvt_ns: 0,
+        };
+        let pdus = contract.transmit?.sensitivity(&stream).pdus();
+        let credit = u64::from(pdus) * u64::from(max_sdu);
         let spare_ns = time_ns(credit + u64::from(length));
         Some(Self {
             bit_s,
