@@ -23,6 +23,8 @@ use crate::clock::MonotonicClock;
 /// A terminal that nothing comes from for so long is gone: longer than a busy disk holds up a
 /// system call.
 const SILENCE_NS: u64 = 30_000_000_000;
+/// The same where all was served, and it is only to say that it has heard so.
+const DONE_SILENCE_NS: u64 = 2_000_000_000;
 /// Steps of who gives in one turn.
 const STEPS: usize = 64;
 /// Turns in which a terminal that ends is heard, and how long each waits.
@@ -224,7 +226,11 @@ impl<T: Transport> Session<T> {
         }
         // Who waits for another to begin hears nothing.
         let is_heard = !is_idle || !T::OUTLASTS_TERMINALS;
-        if is_heard && now.since_ns(self.carrier.heard_at()) > SILENCE_NS {
+        let silence_ns = match self.served.is_some() && self.is_done() {
+            true => DONE_SILENCE_NS,
+            false => SILENCE_NS,
+        };
+        if is_heard && now.since_ns(self.carrier.heard_at()) > silence_ns {
             self.over(Over::Silent)?;
         }
         Ok(is_busy)
@@ -277,11 +283,7 @@ impl<T: Transport> Session<T> {
 
     /// A terminal that answers forgets; one that begins has to begin anew.
     fn over(&mut self, over: Over) -> Result<(), Over> {
-        let is_idle = match &self.work {
-            Work::Nothing => true,
-            Work::Taking(taking) => taking.is_done(),
-            _ => false,
-        };
+        let is_idle = matches!(self.work, Work::Nothing) || self.is_done();
         self.leave();
         if self.served.is_none() || !T::OUTLASTS_TERMINALS {
             return Err(over);
@@ -436,6 +438,11 @@ impl<T: Transport> Session<T> {
             Work::Nothing | Work::Asked(_) | Work::Listed => {}
         }
         is_busy
+    }
+
+    /// Whether all is taken that was to be.
+    fn is_done(&self) -> bool {
+        matches!(&self.work, Work::Taking(taking) if taking.is_done())
     }
 
     /// Whether there is nothing to do, and all that was said is acknowledged.

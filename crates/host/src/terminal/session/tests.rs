@@ -299,7 +299,7 @@ fn requests_without_end_take_no_memory() {
 }
 
 #[test]
-fn who_is_silent_is_forgotten_after_ten_seconds() {
+fn who_is_silent_is_forgotten_after_thirty_seconds() {
     let mut trial = Trial::new();
     trial.puts();
     let name = b"long";
@@ -317,4 +317,28 @@ fn who_is_silent_is_forgotten_after_ten_seconds() {
     };
     assert!(reason.contains("nothing has come"), "{reason}");
     assert!(matches!(trial.session.work, Work::Nothing));
+}
+
+#[test]
+fn who_was_served_and_has_gone_is_not_waited_for_long() {
+    let mut trial = Trial::new();
+    trial.puts();
+    trial.says(&Message::End);
+    // What is said in return does not come.
+    let (now, mut sdu) = (trial.now.plus_ns(1_000_000), [0; 9_180]);
+    while let Some(len) = trial.peer.poll_sdu(now, &mut sdu) {
+        trial.session.carrier.handle_sdu(now, &sdu[..len.into()]);
+    }
+    trial.session.acts(now).unwrap();
+    assert!(trial.session.is_done() && trial.session.carrier.unsaid() > 0);
+    let last = trial.session.carrier.heard_at();
+    trial.session.acts(last.plus_ns(DONE_SILENCE_NS)).unwrap();
+    assert!(trial.session.is_done());
+    trial
+        .session
+        .acts(last.plus_ns(DONE_SILENCE_NS + 1))
+        .unwrap();
+    assert!(matches!(trial.session.work, Work::Nothing));
+    assert_eq!(trial.session.report(), Some(Report::Settled(Settled::Done)));
+    assert_eq!(trial.session.report(), None);
 }
