@@ -175,7 +175,8 @@ fn who_takes_more_than_it_has_reserved_takes_that_from_nobody() {
     }
     let file = daemon.path("pid");
     let at = file.to_str().expect("a path");
-    let program = "echo $$ > \"$0\"; while :; do :; done";
+    // It outlives whoever kills `run`, and ends when it has used so much CPU time.
+    let program = "ulimit -t 4; echo $$ > \"$0\"; while :; do :; done";
     let words = ["run", "--reserve", "5%", "--", "sh", "-c", program, at];
     let greedy = daemon.begin(&words, "has 5% of a CPU");
     let pid = std::fs::read_to_string(&file).expect("it has begun");
@@ -186,6 +187,10 @@ fn who_takes_more_than_it_has_reserved_takes_that_from_nobody() {
         counts[usize::from(class != 0)] += 1;
         sleep(Duration::from_millis(1));
     }
+    let ended = std::process::Command::new("kill")
+        .args(["-9", pid.trim()])
+        .status();
+    assert!(ended.expect("a shell has it").success());
     drop(greedy);
     let [plain, real_time] = counts;
     println!(
