@@ -112,7 +112,8 @@ fn a_program_has_its_time_or_is_not_begun() {
     }
     let run = |words: &[&str]| daemon.run(&[&["run"], words].concat());
     // Field 41 is the class: 1 is SCHED_FIFO, 6 SCHED_DEADLINE.
-    let class = "read -r stat < /proc/$$/stat; set -- $stat; shift 40; echo class $1";
+    // The program has begun a moment before it has its time.
+    let class = "sleep 0.2; read -r stat < /proc/$$/stat; set -- $stat; shift 40; echo class $1";
     // Enough for a program to begin with.
     let shell = |text| ["--reserve", "50%", "--", "sh", "-c", text];
     let ended = run(&shell(class));
