@@ -247,8 +247,7 @@ impl Admin {
     /// Reserves CPU time for a thread of this user, by the number that the kernel gives it:
     /// `budget` in each `period` of 1 ms to 1 s, in place of what was reserved here before; a
     /// budget of zero gives that back. It ends with the connection at `address`, if there is one,
-    /// and with this.
-    /// How the thread is scheduled while it is within its budget, for people.
+    /// and with this. Gives in words how the thread is scheduled while it is within its budget.
     ///
     /// # Errors
     /// There is not so much, the thread or the connection is not this user's, or the server may

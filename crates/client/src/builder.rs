@@ -7,7 +7,7 @@ use std::time::Duration;
 use cellgate_core::adapter::{Marks, Notification};
 use cellgate_core::server::{Address, Confirm, Open, QueueThreshold, Request};
 
-use crate::connection::Into;
+use crate::connection::LentBuffer;
 use crate::control::{Control, unexpected};
 use crate::{Connection, Error, socket_path};
 
@@ -28,7 +28,7 @@ pub struct Builder {
     events: usize,
     completions: bool,
     patience: Duration,
-    into: Option<Into>,
+    into: Option<LentBuffer>,
 }
 
 impl Default for Builder {

@@ -122,7 +122,7 @@ fn a_program_has_its_time_or_is_not_begun() {
         ["class 1\n", "class 6\n"].contains(&&*said),
         "{said} {ended:?}"
     );
-    // What it starts has nothing of it, and its exit code is told.
+    // A program that it starts has nothing of it, and its exit code is told.
     let ended = run(&shell(
         "sh -c 'read -r stat < /proc/$$/stat; set -- $stat; shift 40; exit $1'",
     ));

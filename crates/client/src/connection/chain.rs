@@ -21,7 +21,7 @@ use crate::{Error, Wait};
 
 /// The transmit buffer that a connection is opened to receive into.
 #[derive(Clone, Debug)]
-pub(crate) struct Into {
+pub(crate) struct LentBuffer {
     pub(crate) address: Address,
     pub(crate) capability: Arc<OwnedFd>,
     pub(super) sizes: ConnectionSizes,
@@ -30,11 +30,11 @@ pub(crate) struct Into {
 
 impl Connection {
     /// The transmit buffer for another connection to receive into, as soon as it is empty.
-    pub(crate) fn lend_buffer(&self, patience: Duration) -> Result<Into, Error> {
+    pub(crate) fn lend_buffer(&self, patience: Duration) -> Result<LentBuffer, Error> {
         self.flush(patience)?;
         let control = self.control.borrow();
         let opened = control.open().opened();
-        Ok(Into {
+        Ok(LentBuffer {
             address: opened.address.clone(),
             capability: Arc::new(self.capability.borrow().try_clone()?),
             sizes: opened.sizes,
@@ -90,7 +90,7 @@ pub struct Chain {
     counters: ChainCounters,
 }
 
-/// What a chain has done.
+/// Counts of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChainCounters {
@@ -138,7 +138,7 @@ impl Chain {
         &self.to
     }
 
-    /// What it has done.
+    /// Its counts so far.
     pub fn counters(&self) -> ChainCounters {
         self.counters
     }

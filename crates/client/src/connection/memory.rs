@@ -8,7 +8,7 @@ use cellgate_shm::{
     Attached, ClientMemory, ClientReceive, ClientTransmit, Files, ReceiveBuffer, RouseFiles,
 };
 
-use super::chain::Into;
+use super::chain::LentBuffer;
 use crate::Error;
 
 /// Which of the descriptors is of the file that the client writes.
@@ -25,7 +25,7 @@ pub(super) struct Memory {
 pub(super) fn all(
     opened: &Opened,
     fds: Vec<OwnedFd>,
-    into: Option<&Into>,
+    into: Option<&LentBuffer>,
 ) -> Result<(Memory, Attached), Error> {
     let [
         from_adapter,
@@ -59,7 +59,7 @@ fn over(
     opened: &Opened,
     from_adapter: OwnedFd,
     from_client: OwnedFd,
-    into: Option<&Into>,
+    into: Option<&LentBuffer>,
 ) -> Result<Memory, Error> {
     let geometry = ConnectionGeometry::new(opened.sizes).map_err(bad)?;
     let files = Files {

@@ -31,7 +31,7 @@ use memory::Memory;
 use receive::Receiver;
 use wait::Poller;
 
-pub(crate) use chain::Into;
+pub(crate) use chain::LentBuffer;
 pub use chain::{Chain, ChainCounters};
 pub(crate) use memory::FROM_CLIENT;
 pub use receive::{Pdu, Received};
@@ -132,7 +132,7 @@ impl Connection {
     pub(crate) fn over(
         mut control: Control,
         is_anothers: bool,
-        into: Option<&Into>,
+        into: Option<&LentBuffer>,
     ) -> Result<Self, Error> {
         let memory = control.next_memory();
         let memory = memory.ok_or_else(|| Error::BadMessage("no memory came along".to_owned()))?;
@@ -268,8 +268,8 @@ impl Connection {
     /// of what this connection has reserved before: within its budget the thread is real-time, and
     /// comes before whatever has nothing reserved. A budget of zero gives it back, and so does the
     /// connection's end. A server that comes after this one has promised nothing: ask it again
-    /// behind [`Indication::Restarted`](crate::Indication::Restarted). How the thread is scheduled,
-    /// for people.
+    /// behind [`Indication::Restarted`](crate::Indication::Restarted). Gives in words how the
+    /// thread is scheduled.
     ///
     /// # Errors
     /// There is not so much, or the server may make nobody real-time.

@@ -59,7 +59,7 @@ impl CpuTime {
 /// The workers' time is no adapter's and no interface's.
 const NOWHERE: On<PortIndex> = AdapterIndex::FIRST.on(PortIndex(0));
 
-/// What a client has of it.
+/// A client's part of it.
 #[derive(Debug)]
 pub(super) struct Reserved {
     grant: Grant,
@@ -136,8 +136,7 @@ impl<B: Bugs> Server<B> {
         u32::try_from(ppm).unwrap_or(u32::MAX)
     }
 
-    /// What of the CPUs a client's thread has, in millionths; none: nothing, or its connection has
-    /// ended.
+    /// A client's part, in millionths of a CPU; none: it has none, or its connection has ended.
     pub fn cpu_ppm_of(&self, client: ClientId) -> Option<u32> {
         let reserved = self.clients.get(&client)?.cpu.as_ref()?;
         let connection = reserved.connection;

@@ -30,8 +30,7 @@ impl FavouredThread {
     /// There is none, or it is another user's.
     pub(crate) fn find(number: u32, uid: u32) -> Result<Self, String> {
         let none = || format!("user {uid} has no thread {number}");
-        let id = i32::try_from(number).ok().and_then(Pid::from_raw);
-        let id = id.ok_or_else(none)?;
+        let id = pid(number).ok_or_else(none)?;
         let used = File::open(format!("/proc/{number}/schedstat"));
         let used = used.map_err(|error| format!("thread {number}: {error}"))?;
         let status = fs::read_to_string(format!("/proc/{number}/status"));
@@ -116,8 +115,7 @@ impl FavouredThread {
 
     /// Has it be scheduled like any other, for now.
     pub(crate) fn demote(&self) {
-        // It fails when the thread has ended.
-        let _ = set_policy_of(Some(self.id), libc::SCHED_OTHER, 0);
+        have_plain(self.id);
     }
 
     /// Has it be as it was before.
@@ -129,18 +127,24 @@ impl FavouredThread {
 
 /// Has a thread of this user's be scheduled like any other.
 pub fn demote(number: u32) {
-    let id = i32::try_from(number).ok().and_then(Pid::from_raw);
-    if let Some(id) = id {
-        // It fails when the thread has ended.
-        let _ = set_policy_of(Some(id), libc::SCHED_OTHER, 0);
+    if let Some(id) = pid(number) {
+        have_plain(id);
     }
+}
+
+fn have_plain(id: Pid) {
+    // It fails when the thread has ended.
+    let _ = set_policy_of(Some(id), libc::SCHED_OTHER, 0);
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
 /// Demotes a thread that another daemon has favoured, if it is still the same.
 pub(crate) fn demote_left((number, began_at): (u32, u64)) {
-    let id = i32::try_from(number).ok().and_then(Pid::from_raw);
-    if let Some(id) = id.filter(|_| began(number) == Some(began_at)) {
-        let _ = set_policy_of(Some(id), libc::SCHED_OTHER, 0);
+    if let Some(id) = pid(number).filter(|_| began(number) == Some(began_at)) {
+        have_plain(id);
         if let Ok(all) = sched_getaffinity(None) {
             let _ = sched_setaffinity(Some(id), &all);
         }

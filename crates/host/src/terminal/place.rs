@@ -136,7 +136,7 @@ impl Place {
         Ok(self.manner.standing(entry, &lying, differs))
     }
 
-    /// What is there of a file; none while the disk takes its time.
+    /// Opens what is there of a file; none while the disk takes its time.
     fn opened(
         &mut self,
         wanted: &disk::Entry,

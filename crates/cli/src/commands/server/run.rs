@@ -34,13 +34,13 @@ pub(crate) struct Args {
     /// How much of each period, as 5% of a CPU or as a time (500us)
     #[arg(long, value_name = "SHARE")]
     reserve: Share,
-    /// The period, from 1ms to 1s: PROGRAM waits for its time no longer than this
+    /// The period that --reserve is a part of, from 1ms to 1s
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     period: TimeWord,
     /// The connection that the time ends with: [interface.]vpi.vci
     #[arg(long, value_name = "ADDRESS")]
     vc: Option<Address>,
-    /// What to run, and its arguments
+    /// The program to run, and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -79,7 +79,7 @@ impl Share {
     }
 }
 
-/// What is asked of a server.
+/// The CPU time that a server is asked for.
 struct Wanted<'a> {
     args: &'a Args,
     times: (Duration, Duration),
@@ -106,8 +106,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let mut admin = args.server.admin()?;
     let signals = Signals::listen()?;
-    // What is refused is refused before the program begins: this thread has the time first, and a
-    // process that it starts has nothing of it.
+    // A refusal comes before the program begins: this thread has the time first, and a process that
+    // it starts has nothing of it.
     wanted.ask(&mut admin, std::process::id())?;
     let (program, arguments) = args.program.split_first().context("nothing to run")?;
     let begun = Command::new(program).args(arguments).spawn();

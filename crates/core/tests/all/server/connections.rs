@@ -134,6 +134,27 @@ fn users_leave_a_socket_to_those_who_govern() {
 }
 
 #[test]
+fn a_tolerance_brings_the_credit_of_its_interval() {
+    let (mut world, _) = World::with_wan(config());
+    // A PDU takes a millisecond.
+    for (vci, words, pdus) in [
+        (100, "dvt=50ms", 50),
+        (101, "dvt=49ms", 10),
+        (102, "dvt=9ms", 2),
+        (103, "dvt=50ms,jitter=low", 2),
+        (104, "tx:jitter=high,rx:jitter=low", 50),
+    ] {
+        let client = world.hello(user(1));
+        let contract = format!("cbr:pcr=1000,max_sdu=40,{words}");
+        let Ok(Confirm::Opened(opened)) = world.open(client, vci, &contract) else {
+            panic!("{contract}");
+        };
+        let credit = opened.transmit_credit.map(|credit| credit.octets());
+        assert_eq!(credit, Some(pdus * 40), "{contract}");
+    }
+}
+
+#[test]
 fn a_connection_opens_and_closes_and_leaves_nothing() {
     let (mut world, root) = World::with_wan(config());
     let empty = world.promised();

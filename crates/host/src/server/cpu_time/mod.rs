@@ -40,9 +40,15 @@ pub(super) const NAMES_MAX: u64 = 1 << 16;
 pub(super) struct CpuTimes {
     cpus: Cpus,
     adapters: AdapterCpus,
-    /// Number and beginning of each thread, and its share.
-    held: BTreeMap<ClientId, ((u32, u64), u32)>,
+    held: BTreeMap<ClientId, Reserved>,
     watch: Option<Watch>,
+}
+
+/// A thread, and its share.
+struct Reserved {
+    /// Its number, and when it began.
+    name: (u32, u64),
+    ppm: u32,
 }
 
 /// The thread that schedules the others.
@@ -105,12 +111,14 @@ impl CpuTimes {
         }
     }
 
-    /// What the file of the numbers is to say.
+    /// The text of the file of the numbers.
     pub(super) fn octets(&self) -> Vec<u8> {
-        let lines = self
-            .held
-            .values()
-            .map(|((number, began), _)| format!("{number} {began}\n"));
+        let lines = self.held.values().map(
+            |Reserved {
+                 name: (number, began),
+                 ..
+             }| format!("{number} {began}\n"),
+        );
         lines.collect::<String>().into_bytes()
     }
 
@@ -128,9 +136,8 @@ impl CpuTimes {
         }
         let thread = FavouredThread::find(time.tid, uid).map_err(wrong)?;
         let name = thread.name();
-        let is_others =
-            |(other, (held, _)): (&ClientId, &((u32, u64), u32))| *other != client && *held == name;
-        if self.held.iter().any(is_others) {
+        let mut others = self.held.iter().filter(|(other, _)| **other != client);
+        if others.any(|(_, held)| held.name == name) {
             let text = format!("thread {} has CPU time reserved already", time.tid);
             return Err(wrong(text));
         }
@@ -149,33 +156,34 @@ impl CpuTimes {
             ),
         };
         match &scheduling {
-            Ok(_) => drop(self.held.insert(client, (name, ppm))),
-            Err(_) => drop(self.release(client)),
+            Ok(_) => drop(self.held.insert(client, Reserved { name, ppm })),
+            Err(_) => self.release(client),
         }
         scheduling
     }
 
     fn watch(&mut self) -> Result<&Watch, Refused> {
-        if self.watch.is_none() {
-            let started = Watch::start(&self.cpus, self.adapters);
-            let watch = started.map_err(|error| Refused::Kernel(error.to_string()))?;
-            if !watch.scheduling.is_real_time() {
-                let notes = watch.scheduling.notes.join("; ");
-                let text = format!("the server may make nobody real-time: {notes}");
-                return Err(Refused::Unsupported(text));
+        let watch = match self.watch.take() {
+            Some(watch) => watch,
+            None => {
+                let started = Watch::start(&self.cpus, self.adapters);
+                started.map_err(|error| Refused::Kernel(error.to_string()))?
             }
-            self.watch = Some(watch);
+        };
+        if !watch.scheduling.is_real_time() {
+            let notes = watch.scheduling.notes.join("; ");
+            let text = format!("the server may make nobody real-time: {notes}");
+            return Err(Refused::Unsupported(text));
         }
-        let none = || Refused::Kernel("no thread".to_owned());
-        self.watch.as_ref().ok_or_else(none)
+        Ok(self.watch.insert(watch))
     }
 
-    /// A client has no CPU time any more; whether it had.
-    pub(super) fn release(&mut self, client: ClientId) -> bool {
+    /// A client has no CPU time any more.
+    pub(super) fn release(&mut self, client: ClientId) {
         if let Some(watch) = &self.watch {
             watch.tell(Told::Release(client));
         }
-        self.held.remove(&client).is_some()
+        self.held.remove(&client);
     }
 
     /// Those that have another share by now, or none.
@@ -183,7 +191,7 @@ impl CpuTimes {
         let outdated = self
             .held
             .iter()
-            .filter(|(client, (_, ppm))| ppm_of(**client) != Some(*ppm));
+            .filter(|(client, held)| ppm_of(**client) != Some(held.ppm));
         outdated.map(|(client, _)| *client).collect()
     }
 }

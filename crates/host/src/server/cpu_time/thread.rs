@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How a thread is scheduled, or why it is not.
 type Answer = SyncSender<Result<ThreadScheduling, String>>;
 
-/// What the service thread tells.
+/// News from the service thread.
 pub(super) enum Told {
     Hold(ClientId, Held, Answer),
     Release(ClientId),

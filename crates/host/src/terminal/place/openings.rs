@@ -1,5 +1,5 @@
-//! What takes as long as the disk needs, such as reading what is there of a file: the terminal goes
-//! on meanwhile, and the other end hears of it.
+//! Opening a file takes as long as the disk needs: all that is there of it is read. The terminal
+//! goes on meanwhile, so that the other end hears of it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
