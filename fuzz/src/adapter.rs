@@ -560,7 +560,7 @@ fn receive(take: &mut Take<'_>, max_sdu: u16) -> Receive {
     let sustained = sustained.map(|rate| Sustained {
         rate,
         burst_tolerance_ns: u64::from(take.u8()) * 100_000,
-        clp: take.pick(&[ClpScope::AllCells, ClpScope::HighPriority]),
+        clp: take.pick(&[ClpScope::AllCells, ClpScope::HighPriority { reserve }]),
     });
     let notification = match op >> 1 & 7 {
         0 => Notification::EveryCell,

@@ -46,7 +46,7 @@ mod tests {
                 sustained: rate.map(|rate| Sustained {
                     rate,
                     burst_tolerance_ns: MOST,
-                    clp: ClpScope::HighPriority,
+                    clp: ClpScope::HighPriority { reserve: u32::MAX },
                 }),
                 cdvt_ns: MOST,
                 guaranteed: false,

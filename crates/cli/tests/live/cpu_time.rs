@@ -17,6 +17,9 @@ const CONTENTS: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
 const CONTRACT: &str = "cbr,aal5:pcr=500,max_sdu=80";
 const PDUS: usize = 750;
 const TRIES_MAX: u32 = 3;
+/// A reader is late from here on: half of the shortest time slice of a thread (EEVDF's is 3 ms,
+/// CFS's was 0.75 ms and more by the CPUs there are).
+const LATE: Duration = Duration::from_millis(1);
 
 fn open(socket: &Path, address: &str) -> Connection {
     let builder = Connection::builder().socket(socket).address(address);
@@ -92,8 +95,10 @@ fn who_has_reserved_cpu_time_reads_on_time_beside_spinners() {
         drop(spinners);
         let [without, with] = [p99(&without), p99(&with)];
         println!("lateness p99: {without:?} without, {with:?} with 1 of each 10 ms reserved");
+        // Where a kernel lets a sleeper by as soon as it wakes, nobody is late without either.
+        let better = with * 2 < without || without < LATE;
         match (
-            with * 2 < without && with < Duration::from_millis(5),
+            better && with < Duration::from_millis(5),
             watch.end().excuse(),
         ) {
             (true, _) => return println!("ran reserved_reader"),

@@ -10,5 +10,6 @@ mod daemon;
 mod events;
 mod examples;
 mod hostile;
+mod policing;
 mod poll;
 mod stream;

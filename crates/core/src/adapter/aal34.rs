@@ -35,7 +35,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         sar.crc_valid |= self.board.planted(Planted::Crc10NotChecked);
         let cell = Cell { sar, header };
         let mid = cell.sar.value.mid;
-        let overloaded = cell.begins() && self.arrival.overloaded && self.apart().gives_way();
+        let overloaded =
+            cell.begins() && self.arrival.overloaded && self.apart().gives_way(header.clp());
         let standing = if overloaded {
             Standing::None
         } else if cell.begins() {

@@ -134,8 +134,12 @@ pub enum Excess {
 pub enum ClpScope {
     /// CLP 0+1: VBR.1.
     AllCells,
-    /// CLP 0: VBR.2 and VBR.3. A PDU belongs to it by its first cell.
-    HighPriority,
+    /// CLP 0: VBR.2 and VBR.3. A PDU belongs to it by its first cell. One of CLP 1 gives way: it
+    /// is taken while the buffer has room beyond the reserve and the adapter is not overloaded.
+    HighPriority {
+        /// Octets of buffer kept for PDUs of CLP 0.
+        reserve: u32,
+    },
 }
 
 /// The second bucket of a VBR contract (TM 4.0).
@@ -182,6 +186,14 @@ pub struct Receive {
     pub marks: Marks,
     /// Fill of the receive queue at which its client is told.
     pub queue_threshold: u32,
+}
+
+impl Receive {
+    /// Whether PDUs are let in beside those that its rates count.
+    pub(super) fn takes_more(&self) -> bool {
+        let scope = self.sustained.map(|sustained| sustained.clp);
+        self.excess != Excess::Discard || matches!(scope, Some(ClpScope::HighPriority { .. }))
+    }
 }
 
 /// The transmit direction of a VC.

@@ -218,17 +218,16 @@ impl Terms {
     }
 
     /// The memory of such a VC. No conforming PDU finds its receive buffer full while its reader
-    /// keeps the sustained rate and is no later than assumed; where PDUs beyond the contract are
-    /// let in, they have as much room again. A writer has room for a whole credit and for what
+    /// keeps the sustained rate and is no later than assumed; where PDUs beyond it are let in, they
+    /// have as much room again. A writer has room for a whole credit and for what
     /// leaves while it is late.
     ///
     /// A queue has a slot for every 64 octets of its buffer, so that PDUs of one cell fill the
     /// buffer first, up to the 65,536 that a queue can have.
     pub fn sizes(&self) -> Result<ConnectionSizes, Unserved> {
-        let excess = self.receive.map(|receive| receive.excess);
-        let shares = match excess {
-            Some(Excess::Tag { .. } | Excess::WhenIdle { .. }) => 2,
-            Some(Excess::Discard) | None => 1,
+        let shares = match self.receive {
+            Some(receive) if receive.takes_more() => 2,
+            _ => 1,
         };
         let (receive_slots, receive_len) = buffer(self.receive_octets.saturating_mul(shares))?;
         let (transmit_slots, transmit_len) = buffer(self.transmit_octets)?;
@@ -345,6 +344,12 @@ impl Context<'_> {
             contract::Excess::Tag => Excess::Tag { reserve },
             contract::Excess::WhenIdle => Excess::WhenIdle { reserve },
         };
+        let tags = self.contract.excess == contract::Excess::Tag;
+        if let Some(sustained) = &mut receive.sustained
+            && (tags || descriptor.high_priority)
+        {
+            sustained.clp = ClpScope::HighPriority { reserve };
+        }
         Ok((receive, room))
     }
 
@@ -444,10 +449,7 @@ impl Context<'_> {
                 Ok(Some(Sustained {
                     rate,
                     burst_tolerance_ns: descriptor.burst_tolerance_ns(line),
-                    clp: match self.contract.excess {
-                        contract::Excess::Tag => ClpScope::HighPriority,
-                        _ => ClpScope::AllCells,
-                    },
+                    clp: ClpScope::AllCells,
                 }))
             }
             _ => Err(Unserved::NoSustainedRate),

@@ -129,6 +129,10 @@ planted! {
         SustainedNotCharged,
         /// The sustained rate judges low-priority PDUs that it is not for.
         ClpScopeIgnored,
+        /// PDUs of low priority take the reserve of those that the sustained rate judges.
+        LowPriorityReserveIgnored,
+        /// PDUs of low priority keep the adapter's time under overload.
+        LowPriorityStays,
         /// A tagged PDU keeps its high priority.
         TagLost,
         /// PDUs beyond the peak rate are charged though tagged.

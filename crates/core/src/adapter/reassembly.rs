@@ -149,7 +149,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// Judges the first cell of a PDU.
     #[inline(always)]
     pub(super) fn begin(&mut self, header: Header) -> Result<(), Discard> {
-        if self.arrival.overloaded && self.apart().gives_way() {
+        if self.arrival.overloaded && self.apart().gives_way(header.clp()) {
             return Err(Discard::Overload);
         }
         let standing = self.police(header.clp());
@@ -188,12 +188,15 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         }
     }
 
-    /// Whether PDUs of this VC give way to others under overload.
+    /// Whether a PDU whose first cell has this loss priority gives way to others under overload.
     #[cold]
     #[inline(never)]
-    pub(super) fn gives_way(self) -> bool {
-        let receive = known(self.cold).request.receive;
-        let guaranteed = receive.is_some_and(|receive| receive.guaranteed);
+    pub(super) fn gives_way(self, clp: bool) -> bool {
+        let cold = known(self.cold);
+        let receive = cold.request.receive;
+        let guaranteed = receive.is_some_and(|receive| receive.guaranteed)
+            && (cold.low_priority_reserve(clp).is_none()
+                || self.board.planted(Planted::LowPriorityStays));
         let gives_way = !guaranteed || self.board.planted(Planted::OverloadRefusesAll);
         if gives_way && self.board.planted(Planted::OverloadCharged) {
             self.vc.receiver.charge(1);
@@ -222,10 +225,19 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let clp = clp && !self.board.planted(Planted::ClpScopeIgnored);
         let sustained = known(self.cold).conforms_sustained(clp, now);
         match (conforms, sustained.filter(|_| !blind)) {
-            (true, None) => Standing::Peak,
+            (true, None) => self.stand_unjudged(clp),
             (true, Some(true)) => Standing::Both,
             (true, Some(false)) => self.stand_excess(Standing::TaggedSustained),
             (false, _) => self.stand_excess(Standing::Tagged),
+        }
+    }
+
+    /// How a conforming PDU stands that no sustained rate judges.
+    fn stand_unjudged(&mut self, clp: bool) -> Standing {
+        let reserve = known(self.cold).low_priority_reserve(clp);
+        match reserve.filter(|_| !self.board.planted(Planted::LowPriorityReserveIgnored)) {
+            Some(reserve) if !self.has_room_beyond(reserve) => Standing::None,
+            _ => Standing::Peak,
         }
     }
 

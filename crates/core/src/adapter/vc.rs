@@ -481,11 +481,19 @@ impl Cold {
     /// Whether a PDU whose first cell has this loss priority conforms to the sustained rate;
     /// none if that does not judge it.
     pub(super) fn conforms_sustained(&self, clp: bool, now: Time) -> Option<bool> {
-        let scope = self.request.receive?.sustained?.clp;
-        let judged = scope == ClpScope::AllCells || !clp;
+        let judged = self.low_priority_reserve(clp).is_none();
         self.sustained
             .filter(|_| judged)
             .map(|frame| frame.conforms(now))
+    }
+
+    /// Octets that a PDU whose first cell has this loss priority leaves to those of high priority;
+    /// none if it is as good as any.
+    pub(super) fn low_priority_reserve(&self, clp: bool) -> Option<u32> {
+        match self.request.receive?.sustained?.clp {
+            ClpScope::HighPriority { reserve } if clp => Some(reserve),
+            _ => None,
+        }
     }
 
     /// What the VC looks like from outside. `held` cells are in an AAL5 PDU in progress.

@@ -121,7 +121,14 @@ fn parameters(descriptor: TrafficDescriptor) -> Parameters {
             name: "fixed",
             value: Value::None,
         }),
-        number("scr", descriptor.scr.map(|rate| rate.cell_s())),
+        number(
+            if descriptor.high_priority {
+                "scr0"
+            } else {
+                "scr"
+            },
+            descriptor.scr.map(|rate| rate.cell_s()),
+        ),
         number("mbs", descriptor.mbs.map(|cells| cells.get())),
         time("cdvt", descriptor.cdvt_ns),
         time("dvt", descriptor.dvt_ns),

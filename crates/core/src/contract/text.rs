@@ -37,8 +37,8 @@ impl TrafficContract {
     /// [`Strictness::Extended`] adds:
     ///
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
-    /// - In every list: `scr=` (a rate, rounded down), `mbs=` and `burst=` (cells), `cdvt=` and
-    ///   `dvt=` (times, as `250us`), `fixed`, `jitter=low|default|high`.
+    /// - In every list: `scr=` and `scr0=` (a rate, rounded down), `mbs=` and `burst=` (cells),
+    ///   `cdvt=` and `dvt=` (times, as `250us`), `fixed`, `jitter=low|default|high`.
     /// - In the common list: `police=frame|cell|buffer`, `excess=discard|tag|when-idle`; `mids=`
     ///   and `reassembly=` (a time) of AAL3/4.
     pub fn parse(text: &str, strictness: Strictness) -> Result<Self, ContractError> {
@@ -89,12 +89,12 @@ const LIBATM: Expected = Expected {
 const OURS: Expected = Expected {
     categories: "cbr, vbr, rt-vbr, nrt-vbr, ubr or abr",
     categories_and_aals: "cbr, vbr, rt-vbr, nrt-vbr, ubr, abr; aal0, aal34, aal5",
-    in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, \
+    in_common: "pcr=, max_pcr=, min_pcr=, scr=, scr0=, mbs=, burst=, max_sdu=, sdu=, fixed, \
                 cdvt=, dvt=, jitter=, police=, excess=, mids=, reassembly=, tx: or rx:",
-    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, \
-                  dvt=, jitter= or rx:",
-    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, \
-                 dvt= or jitter=",
+    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, scr0=, mbs=, burst=, max_sdu=, sdu=, fixed, \
+                  cdvt=, dvt=, jitter= or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, scr0=, mbs=, burst=, max_sdu=, sdu=, fixed, \
+                 cdvt=, dvt= or jitter=",
 };
 
 impl Expected {
@@ -116,7 +116,7 @@ enum List {
 }
 
 /// The parameters of libatm, in the order of [`Parser::parameter`], then ours.
-const PARAMETERS: [&str; 16] = [
+const PARAMETERS: [&str; 17] = [
     "max_pcr=",
     "pcr=",
     "min_pcr=",
@@ -129,6 +129,7 @@ const PARAMETERS: [&str; 16] = [
     "burst=",
     "fixed",
     "jitter=",
+    "scr0=",
     "police=",
     "excess=",
     "mids=",
@@ -136,9 +137,9 @@ const PARAMETERS: [&str; 16] = [
 ];
 const PARAMETERS_OF_LIBATM: usize = 5;
 /// The rest belong to AAL3/4.
-const PARAMETERS_OF_ANY_AAL: usize = 14;
+const PARAMETERS_OF_ANY_AAL: usize = 15;
 /// The rest belong to the whole contract.
-const PARAMETERS_OF_A_DIRECTION: usize = 12;
+const PARAMETERS_OF_A_DIRECTION: usize = 13;
 
 impl Parser<'_> {
     fn contract(&mut self) -> Result<TrafficContract, ContractError> {
@@ -289,15 +290,15 @@ impl Parser<'_> {
         const POLICE: [Police; 3] = [Police::Frame, Police::Cell, Police::Buffer];
         const EXCESS: [Excess; 3] = [Excess::Discard, Excess::Tag, Excess::WhenIdle];
         match parameter {
-            12 => {
+            13 => {
                 let word = self.choice(POLICE.map(Police::word), "frame, cell, buffer")?;
                 contract.police = Some(POLICE[word]);
             }
-            13 => {
+            14 => {
                 let word = self.choice(EXCESS.map(Excess::word), "discard, tag, when-idle")?;
                 contract.excess = EXCESS[word];
             }
-            14 => {
+            15 => {
                 let start = self.scan.at();
                 let mids = self.scan.cells().ok();
                 let mids = mids.filter(|mids| mids.get() <= TrafficContract::MIDS_MAX);
@@ -324,10 +325,13 @@ impl Parser<'_> {
             1 => Set::Pcr(self.rate(false)?.peak()),
             2 => Set::MinPcr(CellRate::new(self.finite_rate(true)?)),
             3 | 4 => Set::MaxSdu(NonZeroU32::new(self.sdu()?)),
-            5 => {
+            5 | 12 => {
                 let start = self.scan.at();
                 match CellRate::new(self.finite_rate(false)?) {
-                    Some(rate) => Set::Scr(rate),
+                    Some(rate) => Set::Scr {
+                        rate,
+                        high_priority: parameter == 12,
+                    },
                     None => return self.scan.error_at(start, Kind::NoRate),
                 }
             }
@@ -374,7 +378,7 @@ enum Set {
     Pcr(Option<Peak>),
     MinPcr(Option<CellRate>),
     MaxSdu(Option<NonZeroU32>),
-    Scr(CellRate),
+    Scr { rate: CellRate, high_priority: bool },
     Mbs(NonZeroU32),
     Cdvt(u64),
     Dvt(u64),
@@ -408,7 +412,10 @@ impl Set {
             Self::Pcr(peak) => descriptor.pcr = peak,
             Self::MinPcr(rate) => descriptor.min_pcr = rate,
             Self::MaxSdu(octets) => descriptor.max_sdu = octets,
-            Self::Scr(rate) => descriptor.scr = Some(rate),
+            Self::Scr {
+                rate,
+                high_priority,
+            } => (descriptor.scr, descriptor.high_priority) = (Some(rate), high_priority),
             Self::Mbs(cells) => descriptor.mbs = Some(cells),
             Self::Cdvt(ns) => descriptor.cdvt_ns = Some(ns),
             Self::Dvt(ns) => descriptor.dvt_ns = Some(ns),

@@ -100,8 +100,12 @@ pub struct TrafficDescriptor {
     /// (paper 000, section 5.3).
     #[serde(default)]
     pub fixed: bool,
-    /// The sustainable cell rate (`scr=`).
+    /// The sustainable cell rate (`scr=`, or `scr0=`).
     pub scr: Option<CellRate>,
+    /// It is of cells of CLP 0 alone (`scr0=`; VBR.2, or VBR.3 with tagging). Without it VBR is
+    /// VBR.1, or VBR.3 with tagging.
+    #[serde(default)]
+    pub high_priority: bool,
     /// The maximum burst size in cells, at `pcr` (`mbs=`).
     pub mbs: Option<NonZeroU32>,
     /// Cell delay variation tolerance (`cdvt=`).
@@ -285,6 +289,7 @@ impl TrafficContract {
             max_sdu: None,
             fixed: false,
             scr: None,
+            high_priority: false,
             mbs: None,
             cdvt_ns: None,
             dvt_ns: None,

@@ -216,7 +216,17 @@ fn texts_become_what_they_say_in_both_directions() {
         (
             "nrt-vbr:pcr=30000,scr=10000,mbs=100,sdu=40,excess=tag,tx:none",
             Aal::Aal5,
-            Some(vbr(Excess::Tag { reserve }, ClpScope::HighPriority)),
+            Some(vbr(
+                Excess::Tag { reserve },
+                ClpScope::HighPriority { reserve },
+            )),
+            None,
+        ),
+        // VBR.2: the sustained rate is of CLP 0, whose room is kept.
+        (
+            "vbr:pcr=30000,scr0=10000,mbs=100,sdu=40,tx:none",
+            Aal::Aal5,
+            Some(vbr(Excess::Discard, ClpScope::HighPriority { reserve })),
             None,
         ),
         (

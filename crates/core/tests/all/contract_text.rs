@@ -486,13 +486,15 @@ fn random_descriptor(random: &mut Pcg64Mcg) -> TrafficDescriptor {
             Some(ns)
         }
     };
+    let scr = CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0);
     TrafficDescriptor {
         max_pcr: peak(random),
         pcr: peak(random),
         min_pcr: CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0),
         max_sdu: NonZeroU32::new(magnitude(random)),
         fixed: below(random, 2) == 0,
-        scr: CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0),
+        scr,
+        high_priority: scr.is_some() && below(random, 2) == 0,
         mbs: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
         cdvt_ns: time(random),
         dvt_ns: time(random),

@@ -358,7 +358,7 @@ impl Actions {
             16 => {
                 if let Some(receive) = &mut wrong.receive {
                     let peak = receive.rate.take().unwrap_or(CellRate::OC3);
-                    receive.sustained = super::sustained(draw, peak, receive.max_sdu);
+                    receive.sustained = super::sustained(draw, peak, receive.max_sdu, 512);
                 }
             }
             15 => {

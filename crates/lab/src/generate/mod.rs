@@ -235,7 +235,7 @@ fn receive(draw: &mut Draw, max_sdu: u16) -> Receive {
         guaranteed: false,
         sustained: rate
             .filter(|_| is_vbr)
-            .and_then(|peak| sustained(draw, peak, max_sdu)),
+            .and_then(|peak| sustained(draw, peak, max_sdu, reserve)),
         cdvt_ns: draw.pick(&[0, 10_000, 100_000, 1_000_000]),
         max_sdu,
         fixed_sdu: draw.percent(25),
@@ -246,7 +246,7 @@ fn receive(draw: &mut Draw, max_sdu: u16) -> Receive {
 }
 
 /// VBR.1, or, by `excess`, VBR.2 or VBR.3: a rate of at most `peak` and a burst of some PDUs.
-fn sustained(draw: &mut Draw, peak: CellRate, max_sdu: u16) -> Option<Sustained> {
+fn sustained(draw: &mut Draw, peak: CellRate, max_sdu: u16, reserve: u32) -> Option<Sustained> {
     let peak = u64::from(peak.cell_s());
     let scr = peak * draw.pick(&[10, 25, 50, 50, 80, 100]) / 100;
     let mbs = 1 + draw.pick(&[0, 0, 1, 2, 5]) * (u64::from(max_sdu) + 8).div_ceil(48);
@@ -254,7 +254,7 @@ fn sustained(draw: &mut Draw, peak: CellRate, max_sdu: u16) -> Option<Sustained>
     Some(Sustained {
         rate: CellRate::new(scr as u32)?,
         burst_tolerance_ns: spread_ns.div_ceil(peak * scr),
-        clp: draw.pick(&[ClpScope::AllCells, ClpScope::HighPriority]),
+        clp: draw.pick(&[ClpScope::AllCells, ClpScope::HighPriority { reserve }]),
     })
 }
 

@@ -470,7 +470,15 @@ impl Cell<'_> {
             charged: Charged::default(),
         };
         match vc.buckets.judge(self.now_ns, self.fields.clp) {
-            policer::Verdict::Conforming(charged) => terms.charged = charged,
+            policer::Verdict::Conforming(charged) => {
+                terms.charged = charged;
+                if let Some(reserve) = vc.buckets.kept_for_others(self.fields.clp) {
+                    vc.read_tail(self.clients);
+                    if !has_room(vc, reserve.into()) {
+                        return None;
+                    }
+                }
+            }
             policer::Verdict::Excess { tagged } => {
                 let reserve = match receive.excess {
                     Excess::Discard => return None,

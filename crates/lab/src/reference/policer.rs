@@ -113,7 +113,7 @@ impl Buckets {
         }
         let applies = |scope: ClpScope| match scope {
             ClpScope::AllCells => true,
-            ClpScope::HighPriority => clp == 0,
+            ClpScope::HighPriority { .. } => clp == 0,
         };
         let sustained = self.sustained.filter(|(_, scope)| applies(*scope));
         let charged = Charged {
@@ -129,6 +129,15 @@ impl Buckets {
                     ..charged
                 },
             }
+        }
+    }
+
+    /// Octets that a PDU whose first cell has this CLP bit leaves to those of CLP 0; none if there
+    /// is no such difference.
+    pub(crate) fn kept_for_others(&self, clp: u8) -> Option<u32> {
+        match self.sustained {
+            Some((_, ClpScope::HighPriority { reserve })) if clp == 1 => Some(reserve),
+            _ => None,
         }
     }
 
@@ -186,7 +195,10 @@ mod tests {
         // PCR 1,000 cells/s, SCR 100 cells/s, MBS 5: BT = 4 (10 ms - 1 ms).
         let mut buckets = Buckets {
             peak: Some(Policer::new(1_000, 0, 0)),
-            sustained: Some((Policer::new(100, 36_000_000, 0), ClpScope::HighPriority)),
+            sustained: Some((
+                Policer::new(100, 36_000_000, 0),
+                ClpScope::HighPriority { reserve: 0 },
+            )),
         };
         let both = Charged {
             peak: true,

@@ -122,7 +122,8 @@ impl Reference {
             self.expected.outcomes.push_back((None, cell));
             return;
         }
-        let gives_way = self.overloaded && !receive.guaranteed;
+        let yields = vc.buckets.kept_for_others(fields.clp).is_some();
+        let gives_way = self.overloaded && (yields || !receive.guaranteed);
         if matches!(vc.request.aal, Aal::Aal34(_)) {
             let cell = aal34::Cell {
                 gives_way,
@@ -300,11 +301,21 @@ impl CellOfVc<'_> {
             charged: Charged::default(),
         };
         match vc.buckets.judge(self.now_ns, self.fields.clp) {
-            Verdict::Conforming(charged) => terms.charged = charged,
+            Verdict::Conforming(charged) => {
+                let kept = vc.buckets.kept_for_others(self.fields.clp);
+                if kept.is_some_and(|reserve| !self.has_room_beyond(reserve, vc, whole)) {
+                    return Err(Discard::NonConforming);
+                }
+                terms.charged = charged;
+            }
             Verdict::Excess { tagged } => {
+                let reserve = match self.receive.excess {
+                    Excess::WhenIdle { reserve } | Excess::Tag { reserve } => reserve,
+                    Excess::Discard => return Err(Discard::NonConforming),
+                };
                 let tags = matches!(self.receive.excess, Excess::Tag { .. });
                 let lends = self.has_lease(vc);
-                if !(tags || lends) || !self.has_room_beyond_reserve(vc, whole) {
+                if !(tags || lends) || !self.has_room_beyond(reserve, vc, whole) {
                     return Err(Discard::NonConforming);
                 }
                 if tags {
@@ -333,11 +344,8 @@ impl CellOfVc<'_> {
             && self.now_ns < vc.lease_expires_ns
     }
 
-    /// For excess: the largest PDU would leave the reserve untouched.
-    fn has_room_beyond_reserve(&self, vc: &mut Vc, whole: u64) -> bool {
-        let (Excess::WhenIdle { reserve } | Excess::Tag { reserve }) = self.receive.excess else {
-            return false;
-        };
+    /// Whether the largest PDU would leave the reserve untouched.
+    fn has_room_beyond(&self, reserve: u32, vc: &mut Vc, whole: u64) -> bool {
         vc.read_tail(self.clients);
         let end = round_up_64(vc.write_head) + whole + u64::from(reserve);
         end <= vc.freed + u64::from(vc.sizes.receive_buffer)

@@ -30,6 +30,8 @@ pub const OUT_OF_REACH: &[Planted] = &[
     Planted::ThresholdRepeats,
     Planted::ReserveIgnored,
     Planted::ClpScopeIgnored,
+    Planted::LowPriorityReserveIgnored,
+    Planted::LowPriorityStays,
     Planted::PeakForgotten,
     Planted::PathUnpoliced,
     Planted::PathKept,

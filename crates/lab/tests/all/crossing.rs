@@ -378,7 +378,7 @@ fn contracts() -> Vec<Receive> {
     let sustained = Some(Sustained {
         rate: CellRate::new(1_000_007).expect("a rate"),
         burst_tolerance_ns: 10_000,
-        clp: ClpScope::HighPriority,
+        clp: ClpScope::HighPriority { reserve: 64 },
     });
     let polled = [
         polled,

@@ -192,7 +192,7 @@ fn extreme(draw: &mut Pcg64Mcg) -> (Receive, Transmit) {
     let sustained = CellRate::new(pick(&rates) as u32).map(|rate| Sustained {
         rate,
         burst_tolerance_ns: pick(&times),
-        clp: [ClpScope::AllCells, ClpScope::HighPriority][pick(&[0, 1]) as usize],
+        clp: [ClpScope::AllCells, ClpScope::HighPriority { reserve: 512 }][pick(&[0, 1]) as usize],
     });
     let receive = Receive {
         marks: Marks::None,
