@@ -479,9 +479,13 @@ impl Planner<'_> {
             12 => {
                 let port = self.take.below(3);
                 let config = port_config(&mut self.take);
-                let format = self.plan.config.ports.get(usize::from(port));
-                let format = format.map_or(config.format, |port| port.format);
-                let config = PortConfig { format, ..config };
+                let known = self.plan.config.ports.get(usize::from(port));
+                let known = known.copied().unwrap_or(config);
+                let config = PortConfig {
+                    form: known.form,
+                    format: known.format,
+                    ..config
+                };
                 self.order(Order::Configure(PortIndex(port), config))
             }
             _ => {
@@ -528,7 +532,6 @@ impl Planner<'_> {
 
 fn config(take: &mut Take<'_>) -> Config {
     Config {
-        form: take.pick(&[HeaderForm::Uni, HeaderForm::Nni]),
         vcs: 1 + u16::from(take.below(6)),
         leaves: 1 + u16::from(take.below(3)),
         attachments: 1 + u16::from(take.below(3)),
@@ -541,6 +544,7 @@ fn config(take: &mut Take<'_>) -> Config {
 
 fn port_config(take: &mut Take<'_>) -> PortConfig {
     PortConfig {
+        form: take.pick(&[HeaderForm::Uni, HeaderForm::Nni]),
         format: take.pick(&[CellFormat::WithHec, CellFormat::NoHec]),
         budget: take.pick(&[64, 5, 16, 100]),
         discard_unread: take.u8() == 0xff,

@@ -112,11 +112,11 @@ fn request(vci: u16, client: u16) -> OpenRequest {
 impl World {
     fn new(stable: bool) -> Self {
         let config = Config {
-            form: HeaderForm::Nni,
             vcs: 4,
             leaves: 1,
             attachments: 2,
             ports: vec![PortConfig {
+                form: HeaderForm::Nni,
                 format: CellFormat::NoHec,
                 budget: 64,
                 discard_unread: false,

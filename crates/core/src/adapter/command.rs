@@ -26,7 +26,9 @@ pub struct VcId {
 /// One port of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortConfig {
-    /// 52 or 53 octets a cell.
+    /// UNI or NNI. It stays while VCs are open on the port.
+    pub form: HeaderForm,
+    /// 52 or 53 octets a cell. It stays while VCs are open on the port.
     pub format: CellFormat,
     /// Cells taken from the port in one step, at most [`Config::BUDGET_MAX`].
     pub budget: u16,
@@ -39,8 +41,6 @@ pub struct PortConfig {
 /// What an adapter is built for. All memory it will ever need follows from this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// UNI or NNI.
-    pub form: HeaderForm,
     /// VCs that can be open at once, at most [`Config::VCS_MAX`].
     pub vcs: u16,
     /// Blocks of 16,384 addresses in which VCs can be open at once, those of all ports together.

@@ -142,14 +142,18 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             .ports
             .get_mut(usize::from(port.0))
             .ok_or(Refusal::NoPort)?;
-        let budget = (1..=Config::BUDGET_MAX).contains(&config.budget);
-        if !budget || config.format != known.config.format {
+        if !(1..=Config::BUDGET_MAX).contains(&config.budget) {
+            return Err(Refusal::BadParameter);
+        }
+        let other = (config.form, config.format) != (known.config.form, known.config.format);
+        let in_use = |cold: &Cold| cold.request.port == port;
+        if other && self.cold.iter().flatten().any(in_use) {
             return Err(Refusal::BadParameter);
         }
         if guaranteed > config.line_rate.cell_s().into() {
             return Err(Refusal::LineRate);
         }
-        known.config = config;
+        known.configure(config);
         self.schedule.set_line_rate(port, config.line_rate);
         Ok(Outcome::Done)
     }
@@ -199,14 +203,13 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     }
 
     fn check_open(&self, request: &OpenRequest, region: &mut R) -> Result<(), Refusal> {
-        if request.address.vpi() > self.config.form.vpi_max() {
+        let port = self.ports.get(usize::from(request.port.0));
+        let port = port.ok_or(Refusal::NoPort)?;
+        if request.address.vpi() > port.config.form.vpi_max() {
             return Err(Refusal::VpiTooLarge);
         }
         if request.address.bits() == 0 {
             return Err(Refusal::BadParameter);
-        }
-        if usize::from(request.port.0) >= self.ports.len() {
-            return Err(Refusal::NoPort);
         }
         if !self.clients.exists(request.attachment) {
             return Err(Refusal::NoAttachment);

@@ -17,7 +17,7 @@ use super::{
     Region, Room, VcIndex, Work,
 };
 use crate::Time;
-use crate::wire::{CELL_LEN, CellFormat, HecReceiver};
+use crate::wire::{CELL_LEN, CellFormat, HeaderForm, HecReceiver};
 
 /// Cells that a port transmits in one step, and that its line makes good after a stall.
 pub(super) const TRANSMIT_BUDGET: u32 = 256;
@@ -77,6 +77,14 @@ impl Port {
             gap_max_ns
         };
         self.last_empty.max(now.minus_ns(gap_max_ns))
+    }
+
+    /// It is configured anew; cells of another format have headers of their own.
+    pub(super) fn configure(&mut self, config: PortConfig) {
+        if config.format != self.config.format {
+            self.hec = HecReceiver::new();
+        }
+        self.config = config;
     }
 
     /// `taken` cells were taken in a step. Cells that are thrown away unread cost no time.
@@ -139,7 +147,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             timeouts: Timeouts::new(vcs),
             paths: Paths::new(
                 config.ports.len(),
-                config.form.vpi_max(),
+                // A port of either form may become one of the other.
+                HeaderForm::Nni.vpi_max(),
                 vcs + Loopbacks::MAX,
             ),
             loopbacks: Loopbacks::new(now),
@@ -243,7 +252,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let plain = !port.config.discard_unread && !self.is_overloaded(board);
         plain.then(|| Crossing {
             to,
-            form: self.config.form,
+            form: port.config.form,
             arrival: Arrival {
                 now,
                 earliest: port.earliest(now, self.config.gap_max_ns, board),
@@ -278,6 +287,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             return;
         };
         let PortConfig {
+            form,
             format,
             budget,
             discard_unread,
@@ -324,7 +334,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             loopbacks: &mut self.loopbacks,
             timeouts: &mut self.timeouts,
             board,
-            form: self.config.form,
+            form,
             port: port_index,
             format,
             arrival: Arrival {

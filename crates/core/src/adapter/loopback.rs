@@ -124,10 +124,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         B: Board<Region = R, Attachment = A>,
     {
         let Test { port, flow, .. } = test;
-        if usize::from(port.0) >= self.ports.len() {
-            return Err(Refusal::NoPort);
-        }
-        if test.address.vpi() > self.config.form.vpi_max() {
+        let known = self.ports.get(usize::from(port.0));
+        let known = known.ok_or(Refusal::NoPort)?;
+        if test.address.vpi() > known.config.form.vpi_max() {
             return Err(Refusal::VpiTooLarge);
         }
         if !(1..=Command::<R, A>::LOOPBACK_MAX_NS).contains(&test.timeout_ns) {

@@ -324,8 +324,10 @@ impl Keeper {
         config: PortConfig,
         ask: Ask,
     ) -> Handled {
-        if config.format != self.format(port)? {
-            let reason = "the format of a port stays";
+        let other = config.format != self.format(port)?;
+        let ends = self.port_mut(port)?;
+        if other && (ends.receive.is_some() || ends.transmit.is_some()) {
+            let reason = "the format of a port stays while it has a link";
             return Err(ControlError::BadGeometry(reason.to_owned()));
         }
         let pending = Pending::Configure {

@@ -130,13 +130,13 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let port = PortConfig {
+            form: HeaderForm::Uni,
             format: CellFormat::NoHec,
             budget: 64,
             discard_unread: false,
             line_rate: CellRate::OC3,
         };
         let config = Config {
-            form: HeaderForm::Uni,
             vcs: 64,
             leaves: 8,
             attachments: 64,

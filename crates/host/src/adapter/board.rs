@@ -666,13 +666,13 @@ mod tests {
 
     fn board(ports: usize) -> HostBoard {
         let port = PortConfig {
+            form: HeaderForm::Nni,
             format: FORMAT,
             budget: 8,
             discard_unread: false,
             line_rate: CellRate::OC3,
         };
         let config = Config {
-            form: HeaderForm::Nni,
             vcs: 1,
             leaves: 1,
             attachments: 1,

@@ -74,13 +74,13 @@ mod tests {
 
     fn options() -> AdapterOptions {
         let port = PortConfig {
+            form: HeaderForm::Uni,
             format: CellFormat::WithHec,
             budget: 256,
             discard_unread: false,
             line_rate: CellRate::new(1_000_000).unwrap(),
         };
         let config = Config {
-            form: HeaderForm::Uni,
             vcs: 16,
             leaves: 2,
             attachments: 2,

@@ -239,7 +239,6 @@ impl Config {
     pub(super) fn adapter_options(&self, adapter: AdapterIndex, socket: &Path) -> AdapterOptions {
         let section = &self.adapters[adapter.place()];
         let config = AdapterConfig {
-            form: HeaderForm::Nni,
             vcs: section.vcs,
             leaves: section.leaves,
             attachments: section.attachments,
@@ -270,6 +269,7 @@ impl Config {
     /// What a port is before an interface is put on it.
     pub(super) fn port(&self) -> PortConfig {
         PortConfig {
+            form: HeaderForm::Nni,
             format: CellFormat::NoHec,
             budget: 256,
             discard_unread: false,

@@ -17,6 +17,7 @@ use super::weather::GAP_MAX_NS;
 /// An OC-3 that carries cells as pseudowires do, without HEC.
 pub(crate) const fn port(budget: u16) -> PortConfig {
     PortConfig {
+        form: HeaderForm::Nni,
         format: CellFormat::NoHec,
         budget,
         discard_unread: false,
@@ -28,7 +29,6 @@ pub(crate) const fn port(budget: u16) -> PortConfig {
 pub(crate) fn one_vc() -> Config {
     Config {
         // All 28 bits of VPI and VCI are addresses.
-        form: HeaderForm::Nni,
         vcs: 1,
         leaves: 1,
         attachments: 1,

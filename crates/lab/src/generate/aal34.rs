@@ -88,7 +88,7 @@ impl Cellmaker<'_> {
                 // Whether the last user data bit is set means nothing here.
                 let last = u32::from(draw.percent(5));
                 let word = address | congested << 2 | last << 1 | clp;
-                (word | self.gfc(draw), payload)
+                (word | self.gfc(draw, request.port), payload)
             })
             .collect();
         if damage == Some(1) {

@@ -5,10 +5,10 @@ use cellgate_core::adapter::{
     VcIndex,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::wire::{HeaderForm, VpiVci};
+use cellgate_core::wire::VpiVci;
 
 use super::draw::Draw;
-use super::{Line, OPENED_NS, QUIET_NS, contract, receive, sizes};
+use super::{Line, OPENED_NS, QUIET_NS, contract, is_uni, receive, sizes};
 use crate::memory::RegionSizes;
 use crate::plan::{Action, Order, Planned, VcName};
 
@@ -316,7 +316,7 @@ impl Actions {
             6 => wrong.address = line.request.address,
             7 => wrong.port = PortIndex(60),
             8 => wrong.attachment = AttachmentIndex(77),
-            9 if config.form == HeaderForm::Uni => {
+            9 if is_uni(config, wrong.port) => {
                 wrong.address = VpiVci::new(256, 40).unwrap_or_default();
             }
             10 => (wrong.receive, wrong.transmit) = (None, None),

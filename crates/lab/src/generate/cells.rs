@@ -1,10 +1,10 @@
 //! What arrives: PDUs whole and damaged, strangers, fillers, noise.
 
 use cellgate_core::adapter::{Aal, Config, Marks, OpenRequest, PortIndex};
-use cellgate_core::wire::{CellFormat, HeaderForm};
+use cellgate_core::wire::CellFormat;
 
-use super::Line;
 use super::draw::Draw;
+use super::{Line, is_uni};
 use crate::plan::Arrival;
 use crate::reference::{crc32, hec};
 
@@ -106,7 +106,7 @@ impl Cellmaker<'_> {
             let pti = draw.below(8) as u32;
             let clp = u32::from(draw.percent(20));
             let word = address | pti << 1 | clp;
-            let gfc = self.gfc(draw);
+            let gfc = self.gfc(draw, request.port);
             let mut octets = payload(&draw.octets(48));
             if receive.marks == Marks::Mssar {
                 // Sequences that tell.
@@ -161,7 +161,7 @@ impl Cellmaker<'_> {
                 let clp = u32::from(low ^ (marked && draw.percent(40)));
                 let congested = u32::from(marked && draw.percent(40));
                 let word = address | congested << 2 | last << 1 | clp;
-                (word | self.gfc(draw), payload(octets))
+                (word | self.gfc(draw, request.port), payload(octets))
             })
             .collect();
         self.damage_cells(draw, damage, &mut out, address);
@@ -191,8 +191,8 @@ impl Cellmaker<'_> {
     }
 
     /// On a UNI the GFC may be anything; on an NNI these bits are address.
-    pub(super) fn gfc(&self, draw: &mut Draw) -> u32 {
-        if self.config.form == HeaderForm::Uni && draw.percent(30) {
+    pub(super) fn gfc(&self, draw: &mut Draw, port: PortIndex) -> u32 {
+        if is_uni(self.config, port) && draw.percent(30) {
             (draw.below(16) as u32) << 28
         } else {
             0
@@ -243,7 +243,7 @@ impl Cellmaker<'_> {
             let word = match draw.below(5) {
                 0 => draw.below(1 << 32) as u32,
                 // Address 0.0 with any PTI, CLP and, on a UNI, GFC.
-                1 => draw.below(16) as u32 | self.gfc(draw),
+                1 => draw.below(16) as u32 | self.gfc(draw, port),
                 2 if !lines.is_empty() => {
                     let line = &lines[draw.below(lines.len() as u64) as usize];
                     let near = line.request.address.bits() << 4 ^ 1 << draw.between(4, 31);
@@ -254,7 +254,7 @@ impl Cellmaker<'_> {
                     let line = &lines[draw.below(lines.len() as u64) as usize];
                     let other = u64::from(line.request.port.0) + draw.below(ports);
                     port = PortIndex((other % ports) as u8);
-                    line.request.address.bits() << 4 | draw.below(16) as u32 | self.gfc(draw)
+                    line.request.address.bits() << 4 | draw.below(16) as u32 | self.gfc(draw, port)
                 }
                 _ => draw.pick(&[0, 1]),
             };

@@ -2,12 +2,12 @@
 //! that only transmit.
 
 use cellgate_core::adapter::{Aal, Command, Config, OpenRequest, PortIndex};
-use cellgate_core::wire::{HeaderForm, OamFlow, VpiVci};
+use cellgate_core::wire::{OamFlow, VpiVci};
 
 use super::actions::Actions;
 use super::cells::Cellmaker;
 use super::draw::Draw;
-use super::{Line, OPENED_NS, QUIET_NS, oam};
+use super::{Line, OPENED_NS, QUIET_NS, is_uni, oam};
 use crate::plan::{Echo, Order, Twist};
 
 impl Actions {
@@ -46,7 +46,7 @@ fn test(draw: &mut Draw, config: &Config, lines: &[Line]) -> Order {
     match draw.below(24) {
         0 => port = PortIndex(60),
         1 => port = PortIndex(draw.below(config.ports.len() as u64) as u8),
-        2 if config.form == HeaderForm::Uni => {
+        2 if is_uni(config, port) => {
             address = VpiVci::new(256, 40).unwrap_or_default();
         }
         3 => timeout_ns = draw.pick(&[0, Command::<(), ()>::LOOPBACK_MAX_NS + 1]),
@@ -92,7 +92,7 @@ impl Cellmaker<'_> {
             for _ in 0..draw.pick(&[1, 1, 1, 1, 13]) {
                 let vci = draw.pick(&[3, 4, 3, 4, 3, 4, 2, 5]);
                 let bits = draw.pick(&[0, 0, 0, 1, 2, 4, 15]);
-                let word = u32::from(vpi) << 20 | vci << 4 | bits | self.gfc(draw);
+                let word = u32::from(vpi) << 20 | vci << 4 | bits | self.gfc(draw, port);
                 let payload = oam::payload(draw);
                 self.put(draw, at_ns, port, word, payload, 0);
             }
@@ -112,7 +112,7 @@ impl Cellmaker<'_> {
                 }
                 let at_ns = draw.between(OPENED_NS / 2, QUIET_NS - 2_000_000);
                 let pti = draw.pick(&[4, 5, 4, 5, 4, 5, 6, 7, 0, 1]);
-                let word = line.request.address.bits() << 4 | pti << 1 | self.gfc(draw);
+                let word = line.request.address.bits() << 4 | pti << 1 | self.gfc(draw, port);
                 let payload = oam::payload(draw);
                 self.put(draw, at_ns, port, word, payload, 0);
             }

@@ -112,8 +112,8 @@ pub(crate) fn recording(
     strangers: bool,
 ) -> Vec<Arrival> {
     let config = Config {
-        form: HeaderForm::Uni,
         ports: vec![PortConfig {
+            form: HeaderForm::Uni,
             format: CellFormat::NoHec,
             budget: 64,
             discard_unread: false,
@@ -148,16 +148,22 @@ pub(crate) fn recording(
 }
 
 fn config(draw: &mut Draw) -> Config {
-    let ports = (0..draw.between(1, 3))
+    let mut ports: Vec<_> = (0..draw.between(1, 3))
         .map(|_| PortConfig {
+            form: HeaderForm::Uni,
             format: draw.pick(&[CellFormat::WithHec, CellFormat::NoHec]),
             budget: draw.pick(&[5, 16, 64, 100]),
             discard_unread: draw.percent(6),
             line_rate: CellRate::OC3,
         })
         .collect();
+    const UNI: HeaderForm = HeaderForm::Uni;
+    const NNI: HeaderForm = HeaderForm::Nni;
+    let forms = draw.pick(&[[UNI; 3], [UNI, NNI, UNI], [NNI, UNI, NNI]]);
+    for (port, form) in ports.iter_mut().zip(forms) {
+        port.form = form;
+    }
     Config {
-        form: draw.pick(&[HeaderForm::Uni, HeaderForm::Uni, HeaderForm::Nni]),
         vcs: draw.between(3, 8) as u16,
         leaves: draw.between(1, 3) as u16,
         attachments: draw.between(1, 3) as u16,
@@ -166,6 +172,12 @@ fn config(draw: &mut Draw) -> Config {
         clump_cells: draw.pick(&[1, 1, 4, 28]),
         overload_cells: 0,
     }
+}
+
+/// Whether cells on `port` have a GFC.
+fn is_uni(config: &Config, port: PortIndex) -> bool {
+    let port = config.ports.get(usize::from(port.0));
+    port.is_some_and(|port| port.form == HeaderForm::Uni)
 }
 
 fn rate(draw: &mut Draw, of: &[u32]) -> Option<CellRate> {

@@ -70,7 +70,8 @@ impl Cellmaker<'_> {
     fn oam_cell(&mut self, draw: &mut Draw, line: &Line, at_ns: u64, payload: [u8; 48]) {
         let pti = draw.pick(&[4, 4, 4, 5, 5, 5, 5, 6, 7]);
         let clp = u32::from(draw.percent(20));
-        let word = line.request.address.bits() << 4 | pti << 1 | clp | self.gfc(draw);
+        let word =
+            line.request.address.bits() << 4 | pti << 1 | clp | self.gfc(draw, line.request.port);
         self.put(draw, at_ns, line.request.port, word, payload, 0);
     }
 }

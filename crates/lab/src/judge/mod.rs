@@ -416,7 +416,7 @@ impl Judge {
                 cells,
             } => {
                 cells.hash(&mut self.log);
-                let form = self.config.form;
+                let form = self.config.ports[usize::from(port.0)].form;
                 self.output.leaves(seen.now_ns, port);
                 cells.chunks(format.stride()).try_for_each(|octets| {
                     if let Some(reply) = self.reference.next_reply(port) {

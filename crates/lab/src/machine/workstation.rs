@@ -77,13 +77,13 @@ impl Workstation {
         let line_rate = u32::try_from(board.line_bit_s.div_ceil(424));
         let line_rate = line_rate.ok().and_then(CellRate::new);
         let port = PortConfig {
+            form: HeaderForm::Uni,
             format: CellFormat::WithHec,
             budget: RECEIVE_BURST,
             discard_unread: false,
             line_rate: line_rate.ok_or_else(|| Error::new("no such line"))?,
         };
         let config = Config {
-            form: HeaderForm::Uni,
             vcs: 1_024,
             leaves: FIFOS as u16,
             attachments: 1,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::adapter::{
     Aal, AdapterState, Command, Config, Discard, Excess, Interleaving, OpenRequest, Outcome,
-    Refusal, VcId, VcInfo,
+    PortIndex, Refusal, VcId, VcInfo,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::HeaderForm;
@@ -134,10 +134,13 @@ impl Reference {
             Order::Configure(port, config) => {
                 let exists = usize::from(port.0) < self.config.ports.len();
                 refuse(!exists, Refusal::NoPort);
-                refuse(
-                    config.budget == 0 || config.budget > Config::BUDGET_MAX,
-                    Refusal::BadParameter,
-                );
+                let known = self.config.ports.get(usize::from(port.0));
+                let other = known.is_some_and(|known| {
+                    (known.form, known.format) != (config.form, config.format)
+                });
+                let in_use = self.vcs.values().any(|vc| vc.request.port == *port);
+                let odd = config.budget == 0 || config.budget > Config::BUDGET_MAX;
+                refuse(odd || other && in_use, Refusal::BadParameter);
                 let guaranteed = self.guaranteed(port.0, None);
                 refuse(
                     guaranteed > u64::from(config.line_rate.cell_s()),
@@ -241,7 +244,7 @@ impl Reference {
             refuse(!mids, Refusal::BadParameter);
         }
         let address = request.address;
-        let uni = self.config.form == HeaderForm::Uni;
+        let uni = self.is_uni(request.port);
         refuse(uni && address.vpi() > 255, Refusal::VpiTooLarge);
         refuse(address.bits() == 0, Refusal::BadParameter);
         refuse(
@@ -300,6 +303,12 @@ impl Reference {
             let line = u64::from(port.line_rate.cell_s());
             refuse(others + u64::from(own.cell_s()) > line, Refusal::LineRate);
         }
+    }
+
+    /// Whether cells on a port have a GFC.
+    pub(super) fn is_uni(&self, port: PortIndex) -> bool {
+        let port = self.config.ports.get(usize::from(port.0));
+        port.is_some_and(|port| port.form == HeaderForm::Uni)
     }
 
     /// Guaranteed cells/s of a port's transmission.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use cellgate_core::adapter::{Aal, Config, Outcome, PortIndex, Refusal};
-use cellgate_core::wire::{CellFormat, HeaderForm, OamFlow, VpiVci};
+use cellgate_core::wire::{CellFormat, OamFlow, VpiVci};
 
 use super::Reference;
 use super::bits::{Fields, hec, seal10};
@@ -202,7 +202,7 @@ impl Reference {
     ) {
         let exists = usize::from(port.0) < self.config.ports.len();
         refuse(!exists, Refusal::NoPort);
-        let uni = self.config.form == HeaderForm::Uni;
+        let uni = self.is_uni(port);
         refuse(uni && address.vpi() > 255, Refusal::VpiTooLarge);
         let in_range = (1..=TIMEOUT_MAX_NS).contains(&timeout_ns);
         refuse(!in_range, Refusal::BadParameter);

@@ -63,7 +63,7 @@ impl Reference {
         let Some(header) = header else {
             return self.nobodys(Discard::HecError, port, None);
         };
-        let fields = Fields::of(header, self.config.form == HeaderForm::Uni);
+        let fields = Fields::of(header, config.form == HeaderForm::Uni);
         let vcs = self.at(port, fields.vpi, fields.vci);
         let receiver = vcs.clone().find(|vc| vc.request.receive.is_some());
         let transmitter = { vcs }.find(|vc| vc.request.aal != Aal::Aal0);

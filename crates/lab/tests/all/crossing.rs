@@ -85,6 +85,7 @@ struct Shape {
 impl Shape {
     fn new(whole: bool) -> Self {
         let port = PortConfig {
+            form: HeaderForm::Uni,
             format: CellFormat::NoHec,
             budget: BUDGET as u16,
             discard_unread: false,
@@ -115,7 +116,6 @@ struct World {
 impl World {
     fn new(shape: Shape, receive: Receive) -> Self {
         let config = Config {
-            form: HeaderForm::Uni,
             vcs: PLANS.len() as u16,
             leaves: 4,
             attachments: 1,

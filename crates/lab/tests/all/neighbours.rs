@@ -34,11 +34,11 @@ impl World {
 
     fn starting_at(now_ns: u64, gap_max_ns: u64, clump_cells: u16) -> Self {
         let config = Config {
-            form: HeaderForm::Nni,
             vcs: 1_024,
             leaves: 2,
             attachments: 2,
             ports: vec![PortConfig {
+                form: HeaderForm::Nni,
                 format: CellFormat::NoHec,
                 budget: 64,
                 discard_unread: false,

@@ -30,13 +30,13 @@ struct World {
 impl World {
     fn new(leaves: u16) -> Self {
         let port = PortConfig {
+            form: HeaderForm::Nni,
             format: CellFormat::NoHec,
             budget: 64,
             discard_unread: false,
             line_rate: CellRate::OC3,
         };
         let config = Config {
-            form: HeaderForm::Nni,
             vcs: VCS,
             leaves,
             attachments: 1,

@@ -41,11 +41,11 @@ struct World {
 impl World {
     fn new(budget: u16, format: CellFormat, buffer: u32, receive: Receive) -> Self {
         let config = Config {
-            form: HeaderForm::Nni,
             vcs: 2,
             leaves: 2,
             attachments: 1,
             ports: vec![PortConfig {
+                form: HeaderForm::Nni,
                 format,
                 budget,
                 discard_unread: false,

@@ -86,11 +86,11 @@ impl Host {
         let vcs: Vec<_> = vcs.collect();
         check_buffers(vcs.iter().map(|(_, terms)| terms))?;
         let config = Config {
-            form: FORM,
             vcs: vcs.len().max(1) as u16,
             leaves: survey.blocks().max(1) as u16,
             attachments: 1,
             ports: vec![PortConfig {
+                form: FORM,
                 format: CellFormat::WithHec,
                 budget: BUDGET,
                 discard_unread: false,

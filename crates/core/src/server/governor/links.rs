@@ -471,6 +471,7 @@ mod tests {
 
     fn links() -> Links {
         let template = PortConfig {
+            form: crate::wire::HeaderForm::Nni,
             format: crate::wire::CellFormat::NoHec,
             budget: 256,
             discard_unread: false,

@@ -546,13 +546,13 @@ fn a_refusal_is_told_until_a_second_has_passed_without_one() {
 #[test]
 fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
     let port = PortConfig {
+        form: HeaderForm::Nni,
         format: CellFormat::NoHec,
         budget: 256,
         discard_unread: false,
         line_rate: CellRate::new(1_000_000).unwrap(),
     };
     let config = Config {
-        form: HeaderForm::Nni,
         vcs: 16,
         leaves: 2,
         attachments: 2,

@@ -356,11 +356,11 @@ fn rate(cell_s: u32) -> Result<CellRate, CalibrationError> {
 
 fn config() -> Config {
     Config {
-        form: HeaderForm::Nni,
         vcs: 1,
         leaves: 1,
         attachments: 1,
         ports: vec![PortConfig {
+            form: HeaderForm::Nni,
             format: CellFormat::NoHec,
             budget: 256,
             discard_unread: false,

@@ -52,13 +52,13 @@ pub fn in_role(module: &str, role: &str) -> Command {
 /// An adapter of two ports that does not ask for a CPU of its own.
 pub fn options() -> AdapterOptions {
     let port = PortConfig {
+        form: HeaderForm::Nni,
         format: CellFormat::NoHec,
         budget: 256,
         discard_unread: false,
         line_rate: CellRate::new(2_000_000).unwrap(),
     };
     let config = Config {
-        form: HeaderForm::Nni,
         vcs: 64,
         leaves: 4,
         attachments: 8,

@@ -238,13 +238,13 @@ impl Host {
         // Where applications open VCs is their own affair.
         let leaves = (blocks + usize::from(applications)).clamp(1, vcs.into()) as u16;
         let config = Config {
-            form: HeaderForm::Uni,
             vcs,
             leaves,
             attachments: (clients.max(1) as u16).saturating_add(applications),
             ports: ports
                 .iter()
                 .map(|wires| PortConfig {
+                    form: HeaderForm::Uni,
                     format: CellFormat::WithHec,
                     budget: match options.canary {
                         Some(Canary::StepUnbounded) => Config::BUDGET_MAX.min(4 * spec.budget),
