@@ -548,6 +548,7 @@ fn port_config(take: &mut Take<'_>) -> PortConfig {
         format: take.pick(&[CellFormat::WithHec, CellFormat::NoHec]),
         budget: take.pick(&[64, 5, 16, 100]),
         discard_unread: take.u8() == 0xff,
+        real_time: take.pick(&[false, true]),
         line_rate: CellRate::OC3,
     }
 }

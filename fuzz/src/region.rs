@@ -120,6 +120,7 @@ impl World {
                 format: CellFormat::NoHec,
                 budget: 64,
                 discard_unread: false,
+                real_time: false,
                 line_rate: CellRate::OC3,
             }],
             gap_max_ns: 100_000,

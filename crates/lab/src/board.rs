@@ -34,7 +34,8 @@ pub enum Trace {
     /// It posted an event.
     Posted(AttachmentIndex, Event),
     /// It interrupted a client.
-    Interrupted(AttachmentIndex),
+    /// For a guaranteed connection, or not.
+    Interrupted(AttachmentIndex, bool),
     /// It took the command with this ticket, or found none.
     Command(Option<u64>),
     /// It ended a command.
@@ -272,8 +273,8 @@ impl Board for LabBoard {
         self.deadline
     }
 
-    fn interrupt(&mut self, index: AttachmentIndex) {
-        self.trace.push(Trace::Interrupted(index));
+    fn interrupt(&mut self, index: AttachmentIndex, guaranteed: bool) {
+        self.trace.push(Trace::Interrupted(index, guaranteed));
     }
 
     fn command(&mut self) -> Option<LabCommand> {

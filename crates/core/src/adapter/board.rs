@@ -167,8 +167,9 @@ pub trait Board {
         None
     }
 
-    /// Interrupts the client: wakes it if it sleeps.
-    fn interrupt(&mut self, index: AttachmentIndex);
+    /// Interrupts the client: wakes it if it sleeps. Those that are woken for a guaranteed
+    /// connection are woken before the others of a step.
+    fn interrupt(&mut self, index: AttachmentIndex, guaranteed: bool);
 
     /// The next command, if one waits.
     fn command(&mut self) -> Option<Command<Self::Region, Self::Attachment>>;

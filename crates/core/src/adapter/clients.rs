@@ -26,6 +26,16 @@ pub(super) enum Urgency {
     Never,
 }
 
+/// An event, and how it is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notice {
+    pub(super) client: AttachmentIndex,
+    pub(super) event: Event,
+    pub(super) urgency: Urgency,
+    /// It is of a guaranteed connection.
+    pub(super) guaranteed: bool,
+}
+
 /// One client of the adapter: its event queue and its doorbell.
 #[derive(Debug, Serialize, Deserialize)]
 struct Client<A> {
@@ -37,6 +47,9 @@ struct Client<A> {
     /// Silent events since the last interrupt, and when the first of them has waited enough.
     silent: u32,
     silent_until: Option<Time>,
+    /// An event since then that asks for an interrupt, now or later, is of a guaranteed connection.
+    #[serde(default)]
+    guaranteed: bool,
     /// Events that did not fit, ever: the client reads it to know that it missed some.
     lost: u64,
     vcs: u32,
@@ -91,6 +104,7 @@ impl<A: Attachment> Clients<A> {
             memory,
             silent: 0,
             silent_until: None,
+            guaranteed: false,
             lost: 0,
             vcs: 0,
         });
@@ -138,10 +152,10 @@ impl<A: Attachment> Clients<A> {
         now: Time,
         board: &mut B,
         stats: &mut AdapterStats,
-        index: AttachmentIndex,
-        event: Event,
-        urgency: Urgency,
+        notice: Notice,
     ) {
+        let index = notice.client;
+        let event = notice.event;
         let Some(client) = self
             .slots
             .get_mut(usize::from(index.0))
@@ -162,7 +176,8 @@ impl<A: Attachment> Clients<A> {
         }
         board.charge(Work::PostEvent, 1);
         board.posted(index, &event);
-        match urgency {
+        client.guaranteed |= notice.guaranteed && notice.urgency != Urgency::Never;
+        match notice.urgency {
             Urgency::Interruptive => client.interrupt(board, stats, index),
             Urgency::Silent {
                 threshold,
@@ -294,7 +309,11 @@ impl<A> Client<A> {
         self.silent = 0;
         self.silent_until = None;
         stats.interrupts += 1;
-        board.interrupt(index);
+        let guaranteed = core::mem::take(&mut self.guaranteed);
+        board.interrupt(
+            index,
+            guaranteed && !board.planted(Planted::InterruptClassLost),
+        );
     }
 }
 

@@ -34,6 +34,9 @@ pub struct PortConfig {
     pub budget: u16,
     /// Throw every cell away without looking at it: what a host behind an unread port costs.
     pub discard_unread: bool,
+    /// Its cells are taken before those of ports without this.
+    #[serde(default)]
+    pub real_time: bool,
     /// Cells/s that the port transmits, best effort included.
     pub line_rate: CellRate,
 }
@@ -251,6 +254,14 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// Whether either direction is promised a rate.
+    pub(super) fn is_guaranteed(&self) -> bool {
+        self.receive.is_some_and(|receive| receive.guaranteed)
+            || self
+                .transmit
+                .is_some_and(|transmit| transmit.rate.is_some())
+    }
+
     /// What the reassembler in the region of an AAL3/4 VC that receives must be made for
     /// ([`super::Region::aal34`]): a buffer of `receive_len` octets and `receive_slots`
     /// descriptors. None: the region needs no reassembler.

@@ -194,12 +194,19 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         debug_assert!(self.stats.is_conserved(), "{:?}", self.stats);
     }
 
-    /// Takes up to its budget of cells from each port.
+    /// Takes up to its budget of cells from each port, first from those that are real-time.
     pub fn receive<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
         let overloaded = self.is_overloaded(board);
         let before = self.stats.cells_received;
-        for index in 0..self.used_ports(board) {
-            self.receive_port(now, board, index, overloaded);
+        let used = self.used_ports(board);
+        let in_order = board.planted(Planted::PortsInOrder);
+        for real_time in [true, false] {
+            for index in 0..used {
+                let port = self.ports.get(index);
+                if port.is_some_and(|port| (port.config.real_time && !in_order) == real_time) {
+                    self.receive_port(now, board, index, overloaded);
+                }
+            }
         }
         self.gave_way = match overloaded {
             true => self.gave_way + (self.stats.cells_received - before),

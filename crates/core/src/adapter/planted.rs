@@ -109,6 +109,10 @@ planted! {
         EitherMarkAsBoth,
         /// The last cell of MSSAR is looked for in the cell's header, as that of AAL5.
         MarkOfHeader,
+        /// Ports come in their order, whether they are real-time or not.
+        PortsInOrder,
+        /// Nobody learns that an interrupt is for a guaranteed connection.
+        InterruptClassLost,
         /// Silent events wait for one more than the threshold.
         SilentThresholdByOne,
         /// Silent events wait for ever.

@@ -3,7 +3,7 @@
 use cellgate_simd::Fold;
 
 use super::aal0::Ends;
-use super::clients::{Clients, Urgency};
+use super::clients::{Clients, Notice, Urgency};
 use super::table::Table;
 use super::vc::{Cold, PDU_ALIGN, Standing, Tell, Vc, align_pdu};
 use super::{
@@ -767,15 +767,15 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             value,
             time: self.arrival.now,
         };
-        let attachment = known(self.cold).request.attachment;
-        self.clients.post(
-            self.arrival.now,
-            self.board,
-            self.stats,
-            attachment,
+        let request = &known(self.cold).request;
+        let notice = Notice {
+            client: request.attachment,
             event,
             urgency,
-        );
+            guaranteed: request.is_guaranteed(),
+        };
+        self.clients
+            .post(self.arrival.now, self.board, self.stats, notice);
     }
 
     /// Ends the PDUs in progress because their memory goes; the rest of it will be discarded.

@@ -2,7 +2,7 @@
 
 use cellgate_simd::{Fold, Kernel, with_features};
 
-use super::clients::{Clients, Urgency};
+use super::clients::{Clients, Notice, Urgency};
 use super::crossing::{Crossed, Crossing};
 use super::firmware::TRANSMIT_BUDGET;
 use super::schedule::Schedule;
@@ -282,9 +282,13 @@ where
         } else {
             Urgency::Never
         };
-        let client = cold.request.attachment;
-        self.clients
-            .post(self.now, self.board, self.stats, client, event, urgency);
+        let notice = Notice {
+            client: cold.request.attachment,
+            event,
+            urgency,
+            guaranteed: cold.request.is_guaranteed(),
+        };
+        self.clients.post(self.now, self.board, self.stats, notice);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cells that no VC receives: fillers, OAM cells of a path or of a VC that only transmits, and
 //! strangers.
 
-use super::clients::Urgency;
+use super::clients::{Notice, Urgency};
 use super::loopback::Route;
 use super::oam::{self, Desk};
 use super::reassembly::Reception;
@@ -101,14 +101,14 @@ where
             value: 0,
             time: self.arrival.now,
         };
-        self.clients.post(
-            self.arrival.now,
-            self.board,
-            self.stats,
-            AttachmentIndex(0),
+        let notice = Notice {
+            client: AttachmentIndex(0),
             event,
-            Urgency::Interruptive,
-        );
+            urgency: Urgency::Interruptive,
+            guaranteed: false,
+        };
+        self.clients
+            .post(self.arrival.now, self.board, self.stats, notice);
     }
 
     /// The VC that transmits under an address of the port in hand, if its OAM cells are such.

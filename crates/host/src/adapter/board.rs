@@ -9,6 +9,7 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::wire::CellFormat;
 
+use super::due::{Class, Due};
 use super::memory::{HostAttachment, HostRegion};
 use super::sources::Sources;
 use super::wake::ring;
@@ -212,8 +213,7 @@ pub(super) struct HostBoard {
     connected: usize,
     bells: Vec<Option<Call>>,
     /// Clients to wake at the end of the step, and whether each is among them.
-    due: Vec<AttachmentIndex>,
-    is_due: Vec<bool>,
+    due: Due,
     changing: Option<Changing>,
     commands: Receiver<HostCommand>,
     posted: Arc<AtomicU64>,
@@ -268,8 +268,7 @@ impl HostBoard {
             ports: lines.into_iter().map(BoardPort::new).collect(),
             connected: 0,
             bells: (0..config.attachments).map(|_| None).collect(),
-            due: Vec::with_capacity(config.attachments.into()),
-            is_due: vec![false; config.attachments.into()],
+            due: Due::new(config.attachments),
             changing: None,
             commands: channels.commands,
             posted: channels.posted,
@@ -376,19 +375,15 @@ impl HostBoard {
         }
     }
 
-    /// Has each client woken that the step interrupted: a system call for each user at most.
+    /// Has each client woken that the step interrupted, those of guaranteed connections first: a
+    /// system call for each user and class at most.
     #[inline(always)]
     fn wake_due(&mut self) {
-        for index in self.due.drain(..) {
-            let index = usize::from(index.0);
-            if let (Some(due), Some(bell)) = (self.is_due.get_mut(index), self.bells.get_mut(index))
-            {
-                *due = false;
-                if let Some(bell) = bell {
-                    bell.wake();
-                }
+        self.due.drain(|index, class| {
+            if let Some(Some(bell)) = self.bells.get_mut(usize::from(index.0)) {
+                bell.wake(class);
             }
-        }
+        });
     }
 
     /// Sends a completion. The channel cannot be full: the service thread has no more commands on
@@ -596,12 +591,9 @@ impl Board for HostBoard {
     }
 
     #[inline]
-    fn interrupt(&mut self, index: AttachmentIndex) {
+    fn interrupt(&mut self, index: AttachmentIndex, guaranteed: bool) {
         self.work.others += 1;
-        if let Some(due @ false) = self.is_due.get_mut(usize::from(index.0)) {
-            *due = true;
-            self.due.push(index);
-        }
+        self.due.note(index, Class::of(guaranteed));
     }
 
     #[inline(always)]
@@ -670,6 +662,7 @@ mod tests {
             format: FORMAT,
             budget: 8,
             discard_unread: false,
+            real_time: false,
             line_rate: CellRate::OC3,
         };
         let config = Config {

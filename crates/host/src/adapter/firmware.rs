@@ -78,6 +78,7 @@ mod tests {
             format: CellFormat::WithHec,
             budget: 256,
             discard_unread: false,
+            real_time: false,
             line_rate: CellRate::new(1_000_000).unwrap(),
         };
         let config = Config {

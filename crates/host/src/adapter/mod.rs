@@ -18,6 +18,7 @@
 //! what came from others is closed by threads that nobody waits for (`given`).
 
 mod board;
+pub(crate) mod due;
 mod firmware;
 mod memory;
 mod orders;

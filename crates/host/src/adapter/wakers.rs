@@ -23,6 +23,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::sched_getcpu;
 
+use super::due::Class;
 use super::wake::ring;
 use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::closer::Closer;
@@ -64,8 +65,8 @@ struct Sleeper {
     /// What it waits on. Of a client no other process has this end of it; who joins a port has
     /// given another adapter's.
     eventfd: Closer,
-    /// It is to be woken.
-    due: AtomicBool,
+    /// It is to be woken, for this class or for that.
+    due: [AtomicBool; 2],
     /// It has gone.
     gone: AtomicBool,
 }
@@ -106,9 +107,9 @@ impl Call {
     /// Has it woken, if it sleeps. It takes no longer than a write to a descriptor that
     /// one thread of this process waits on.
     #[inline]
-    pub(crate) fn wake(&mut self) {
+    pub(crate) fn wake(&mut self, class: Class) {
         if self.asleep.is_due() {
-            self.sleeper.due.store(true, Ordering::Release);
+            self.sleeper.due[class as usize].store(true, Ordering::Release);
             self.bell.ring();
         }
     }
@@ -188,7 +189,7 @@ impl Wakers {
         let of = &self.users[&whose];
         let sleeper = Arc::new(Sleeper {
             eventfd,
-            due: AtomicBool::new(false),
+            due: Class::ALL.map(|_| AtomicBool::new(false)),
             gone: AtomicBool::new(false),
         });
         // The thread lives as long as this end of the channel.
@@ -260,10 +261,12 @@ impl Thread {
                     Err(TryRecvError::Disconnected) => break true,
                 }
             };
-            for client in &clients {
-                if client.due.swap(false, Ordering::AcqRel) {
-                    self.cpu.leave(&precedence.cpus);
-                    ring(&client.eventfd);
+            for class in Class::ALL {
+                for client in &clients {
+                    if client.due[class as usize].swap(false, Ordering::AcqRel) {
+                        self.cpu.leave(&precedence.cpus);
+                        ring(&client.eventfd);
+                    }
                 }
             }
             clients.retain(|client| !client.gone.load(Ordering::Acquire));
@@ -356,7 +359,7 @@ mod tests {
         fn sleeps(&mut self, watch: &Watch) -> Woken {
             let call = &mut self.call;
             let falls_asleep = || {
-                call.wake();
+                call.wake(Class::Guaranteed);
                 false
             };
             self.client.sleep(watch, PATIENCE, falls_asleep).unwrap()
@@ -392,11 +395,38 @@ mod tests {
         let mut other = Client::of(&mut wakers, 2, bell);
         for _ in 0..1_000 {
             assert!(slow.client.arm(|| false));
-            slow.call.wake();
+            slow.call.wake(Class::Guaranteed);
             assert_eq!(other.sleeps(&watch), Woken::Interrupted);
         }
         // It goes on when it can be written to, and then its clients can go.
         assert_eq!(rustix::io::read(&stuck, &mut [0; 8]), Ok(8));
+    }
+
+    #[test]
+    fn of_a_users_clients_those_of_guaranteed_connections_are_woken_first() {
+        let mut wakers = wakers();
+        let [first, second] = [endless(), endless()];
+        let mut busy = Client::of(&mut wakers, 5, first.try_clone().unwrap());
+        let mut before = Client::of(&mut wakers, 5, second.try_clone().unwrap());
+        let (bell, watch) = wake_descriptors().unwrap();
+        let watch = Watch::new(watch);
+        let mut other = Client::of(&mut wakers, 5, bell);
+        // While the thread is busy, a client of best effort is due, and then another.
+        assert!(busy.client.arm(|| false) && before.client.arm(|| false));
+        busy.call.wake(Class::Guaranteed);
+        while busy.call.sleeper.due[0].load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        before.call.wake(Class::BestEffort);
+        let falls_asleep = || {
+            other.call.wake(Class::Guaranteed);
+            assert_eq!(rustix::io::read(&first, &mut [0; 8]), Ok(8));
+            false
+        };
+        // What is written for best effort comes to no end.
+        let woken = other.client.sleep(&watch, PATIENCE, falls_asleep);
+        assert_eq!(woken.unwrap(), Woken::Interrupted);
+        assert_eq!(rustix::io::read(&second, &mut [0; 8]), Ok(8));
     }
 
     #[test]
@@ -430,7 +460,8 @@ mod tests {
     fn a_client_that_does_not_sleep_costs_no_ring() {
         let mut wakers = wakers();
         let mut client = Client::of(&mut wakers, 3, wake_descriptor().unwrap());
-        client.call.wake();
-        assert!(!client.call.sleeper.due.load(Ordering::Relaxed));
+        client.call.wake(Class::Guaranteed);
+        let due = &client.call.sleeper.due;
+        assert!(!due.iter().any(|due| due.load(Ordering::Relaxed)));
     }
 }

@@ -7,6 +7,7 @@ use cellgate_core::queue::PortGeometry;
 use cellgate_shm::{Files, PortReceiver, PortSender, RouseFiles, Rouser, ShmError};
 
 use super::{CellSink, CellSource};
+use crate::adapter::due::Class;
 use crate::adapter::wakers::Call;
 use crate::control::QueueReport;
 
@@ -340,7 +341,7 @@ impl CellSink for MemorySink {
     fn end_step(&mut self, _now: Time) {
         if let Some(rousing) = self.rousing.as_mut().filter(|rousing| rousing.has_sent) {
             rousing.has_sent = false;
-            rousing.call.wake();
+            rousing.call.wake(Class::Guaranteed);
         }
     }
 

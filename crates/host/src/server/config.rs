@@ -273,6 +273,7 @@ impl Config {
             format: CellFormat::NoHec,
             budget: 256,
             discard_unread: false,
+            real_time: false,
             line_rate: CellRate::OC3,
         }
     }

@@ -105,7 +105,7 @@ impl<L: Run> Board for TrainBoard<L> {
         }
     }
 
-    fn interrupt(&mut self, _index: AttachmentIndex) {}
+    fn interrupt(&mut self, _index: AttachmentIndex, _guaranteed: bool) {}
 
     fn command(&mut self) -> Option<Command<ConnectionMemory, AttachmentMemory>> {
         self.command.take()
@@ -189,6 +189,7 @@ impl Rig {
         let mut rig = Self::new(1, CellRate::OC3, train)?;
         let config = PortConfig {
             discard_unread: true,
+            real_time: false,
             ..port(BUDGET)
         };
         rig.carry_out(Command::Configure {

@@ -21,6 +21,7 @@ pub(crate) const fn port(budget: u16) -> PortConfig {
         format: CellFormat::NoHec,
         budget,
         discard_unread: false,
+        real_time: false,
         line_rate: CellRate::OC3,
     }
 }

@@ -117,6 +117,7 @@ pub(crate) fn recording(
             format: CellFormat::NoHec,
             budget: 64,
             discard_unread: false,
+            real_time: false,
             line_rate: CellRate::OC3,
         }],
         ..config(draw)
@@ -154,6 +155,7 @@ fn config(draw: &mut Draw) -> Config {
             format: draw.pick(&[CellFormat::WithHec, CellFormat::NoHec]),
             budget: draw.pick(&[5, 16, 64, 100]),
             discard_unread: draw.percent(6),
+            real_time: false,
             line_rate: CellRate::OC3,
         })
         .collect();
@@ -162,6 +164,7 @@ fn config(draw: &mut Draw) -> Config {
     let forms = draw.pick(&[[UNI; 3], [UNI, NNI, UNI], [NNI, UNI, NNI]]);
     for (port, form) in ports.iter_mut().zip(forms) {
         port.form = form;
+        port.real_time = draw.percent(30);
     }
     Config {
         vcs: draw.between(3, 8) as u16,

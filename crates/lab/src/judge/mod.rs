@@ -367,6 +367,11 @@ impl Judge {
                 format,
                 cells,
             } => {
+                let real_time = self.reference.is_real_time(port);
+                if real_time && seen.others {
+                    return Err(format!("port {}: taken after others", port.0));
+                }
+                seen.others |= !real_time;
                 let cells = cells.chunks(format.stride());
                 let (n, emptied) = (cells.len(), cells.len() < asked);
                 self.reference.received(port, cells, emptied, &self.clients);
@@ -382,9 +387,9 @@ impl Judge {
                 self.report.events += 1;
                 self.posted(index, event)
             }
-            Trace::Interrupted(index) => {
-                index.hash(&mut self.log);
-                *seen.interrupts.entry(index.0).or_default() += 1;
+            Trace::Interrupted(index, guaranteed) => {
+                (index, guaranteed).hash(&mut self.log);
+                seen.interrupts.entry(index.0).or_default().push(guaranteed);
                 self.interrupts += 1;
                 Ok(())
             }
@@ -660,7 +665,10 @@ impl Judge {
 #[derive(Default)]
 struct Seen {
     now_ns: u64,
-    interrupts: BTreeMap<u16, u64>,
+    /// Whether each was for a guaranteed connection.
+    interrupts: BTreeMap<u16, Vec<bool>>,
+    /// Cells were asked for of a port that is not real-time.
+    others: bool,
     commands: u32,
 }
 

@@ -287,7 +287,11 @@ fn seen(trace: &[Trace]) -> Did {
                 tells = true;
                 None
             }
-            Trace::Interrupted(_) if tells => None,
+            Trace::Interrupted(..) if tells => None,
+            // Its VC is between PDUs by what was sent, which may be late.
+            Trace::Completed(completion) if completion.region.is_some() && !did.sent.is_empty() => {
+                None
+            }
             Trace::Completed(completion) => Some(format!("command {}", completion.ticket)),
             other => Some(format!("{other:?}")),
         };

@@ -207,7 +207,7 @@ impl Board for Pca200e {
         }
     }
 
-    fn interrupt(&mut self, _index: AttachmentIndex) {
+    fn interrupt(&mut self, _index: AttachmentIndex, _guaranteed: bool) {
         let masked = std::mem::take(&mut self.is_full) && !self.config.full_interrupts;
         self.interrupts += u32::from(!masked);
     }

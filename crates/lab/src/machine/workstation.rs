@@ -81,6 +81,7 @@ impl Workstation {
             format: CellFormat::WithHec,
             budget: RECEIVE_BURST,
             discard_unread: false,
+            real_time: false,
             line_rate: line_rate.ok_or_else(|| Error::new("no such line"))?,
         };
         let config = Config {

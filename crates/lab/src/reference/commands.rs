@@ -65,7 +65,8 @@ impl Reference {
                     events: 0,
                     silent: 0,
                     silent_deadline_ns: None,
-                    interrupts: 0,
+                    interrupts: Vec::new(),
+                    guaranteed: false,
                     queued: VecDeque::new(),
                     lost: 0,
                 };

@@ -179,8 +179,10 @@ struct Client {
     events: u64,
     silent: u32,
     silent_deadline_ns: Option<u64>,
-    /// In this step.
-    interrupts: u64,
+    /// In this step, and whether each was for a guaranteed connection.
+    interrupts: Vec<bool>,
+    /// One that asks for an interrupt, since the last, is.
+    guaranteed: bool,
     /// Events in the queue that the client did not take yet.
     queued: VecDeque<Event>,
     lost: u64,
@@ -270,7 +272,7 @@ pub(crate) struct Reference {
     events: u64,
     events_lost: u64,
     /// An attachment that went in this step, and the interrupts it had before.
-    detached: Option<(u16, u64)>,
+    detached: Option<(u16, Vec<bool>)>,
     /// The commands whose VCs adversaries own.
     pub(crate) lawless: BTreeSet<u64>,
     pub(crate) expected: Expected,
@@ -344,7 +346,7 @@ impl Reference {
         let crowded = self.ports.iter().any(|port| port.crowd >= bound);
         self.overloaded = bound > 0 && crowded;
         for client in self.clients.values_mut() {
-            client.interrupts = 0;
+            client.interrupts.clear();
         }
         for (index, port) in self.ports.iter_mut().enumerate() {
             let waits = |out: &&loopback::Out| out.waits_on(index);
@@ -389,6 +391,11 @@ impl Reference {
     }
 
     /// How a VC was opened, or modified since.
+    /// Whether a port's cells come before others.
+    pub(crate) fn is_real_time(&self, port: PortIndex) -> bool {
+        self.config.ports[usize::from(port.0)].real_time
+    }
+
     pub(crate) fn request(&self, id: VcId) -> Option<&OpenRequest> {
         self.named(id).map(|vc| &vc.request)
     }

@@ -104,8 +104,17 @@ impl Reference {
 
     /// An event was posted: into its queue with it, and an interrupt if one is due.
     pub(crate) fn posted(&mut self, name: u16, event: Event, clients: &dyn Clients) {
+        let request = self.request(event.vc);
+        let receive = request.and_then(|request| request.receive);
+        let guaranteed = receive.is_some_and(|receive| receive.guaranteed)
+            || request
+                .and_then(|request| request.transmit)
+                .is_some_and(|transmit| transmit.rate.is_some());
+        let silent = event.kind == EventKind::PduReceived;
+        if let Some(client) = self.clients.get_mut(&name) {
+            client.guaranteed |= guaranteed && (event.interruptive || silent);
+        }
         self.enqueue(name, event, clients);
-        let receive = self.request(event.vc).and_then(|request| request.receive);
         if let Some(Notification::Silent {
             threshold,
             longest_delay_ns,
@@ -149,11 +158,12 @@ impl Reference {
     }
 
     /// Interrupts that clients must have had in this step.
-    pub(crate) fn interrupts(&self) -> BTreeMap<u16, u64> {
+    pub(crate) fn interrupts(&self) -> BTreeMap<u16, Vec<bool>> {
         let clients = self.clients.iter();
-        let clients = clients.map(|(name, client)| (*name, client.interrupts));
-        let due = clients.chain(self.detached);
-        due.filter(|(_, interrupts)| *interrupts > 0).collect()
+        let clients = clients.map(|(name, client)| (*name, client.interrupts.clone()));
+        let due = clients.chain(self.detached.clone());
+        due.filter(|(_, interrupts)| !interrupts.is_empty())
+            .collect()
     }
 
     /// The next event that a client must find in its queue.
@@ -184,7 +194,7 @@ impl Reference {
 
 impl Client {
     fn interrupt(&mut self) {
-        self.interrupts += 1;
+        self.interrupts.push(std::mem::take(&mut self.guaranteed));
         self.silent = 0;
         self.silent_deadline_ns = None;
     }

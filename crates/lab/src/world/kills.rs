@@ -27,6 +27,8 @@ pub const OUT_OF_REACH: &[Planted] = &[
     Planted::EitherMarkAsBoth,
     Planted::MarkOfHeader,
     Planted::FullEventOnce,
+    Planted::InterruptClassLost,
+    Planted::PortsInOrder,
     Planted::ThresholdRepeats,
     Planted::ReserveIgnored,
     Planted::ClpScopeIgnored,

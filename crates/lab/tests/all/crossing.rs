@@ -89,6 +89,7 @@ impl Shape {
             format: CellFormat::NoHec,
             budget: BUDGET as u16,
             discard_unread: false,
+            real_time: false,
             line_rate: fast(),
         };
         Self {
@@ -286,7 +287,7 @@ impl World {
                     let key = (event.vc.index, event.kind as u8);
                     told.entry(key).or_default().push(event);
                 }
-                Trace::Interrupted(_) => interrupts += 1,
+                Trace::Interrupted(..) => interrupts += 1,
                 Trace::Judged(outcome, cells) => {
                     *outcomes.entry(format!("{outcome:?}")).or_insert(0) += cells;
                 }

@@ -49,6 +49,7 @@ impl World {
                 format,
                 budget,
                 discard_unread: false,
+                real_time: false,
                 line_rate: CellRate::OC3,
             }],
             gap_max_ns: 15_000,
@@ -177,7 +178,7 @@ impl World {
                     }
                 }
                 // Where it stands among the cells belongs to it.
-                Trace::Posted(..) | Trace::Interrupted(_) => {
+                Trace::Posted(..) | Trace::Interrupted(..) => {
                     seen.told.push((seen.outcomes.len(), format!("{trace:?}")));
                 }
                 _ => {}

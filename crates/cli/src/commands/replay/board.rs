@@ -61,7 +61,7 @@ impl Board for ReplayBoard {
 
     fn transmit(&mut self, _port: PortIndex, _format: CellFormat, _cells: &[u8]) {}
 
-    fn interrupt(&mut self, _index: AttachmentIndex) {}
+    fn interrupt(&mut self, _index: AttachmentIndex, _guaranteed: bool) {}
 
     fn command(&mut self) -> Option<Command<ConnectionMemory, AttachmentMemory>> {
         self.command.take()

@@ -94,6 +94,7 @@ impl Host {
                 format: CellFormat::WithHec,
                 budget: BUDGET,
                 discard_unread: false,
+                real_time: false,
                 line_rate: CellRate::OC3,
             }],
             // The capture says when each cell came: there is nothing to make good.

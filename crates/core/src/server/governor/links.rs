@@ -475,6 +475,7 @@ mod tests {
             format: crate::wire::CellFormat::NoHec,
             budget: 256,
             discard_unread: false,
+            real_time: false,
             line_rate: CellRate::OC3,
         };
         Links::new(template, |errno| errno.to_string())

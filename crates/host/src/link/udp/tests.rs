@@ -550,6 +550,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
         format: CellFormat::NoHec,
         budget: 256,
         discard_unread: false,
+        real_time: false,
         line_rate: CellRate::new(1_000_000).unwrap(),
     };
     let config = Config {

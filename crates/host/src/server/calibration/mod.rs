@@ -207,7 +207,7 @@ impl Board for Wire {
         self.cells.extend_from_slice(cells);
     }
 
-    fn interrupt(&mut self, _index: AttachmentIndex) {}
+    fn interrupt(&mut self, _index: AttachmentIndex, _guaranteed: bool) {}
 
     fn command(&mut self) -> Option<Command<ConnectionMemory, AttachmentMemory>> {
         self.command.take()
@@ -364,6 +364,7 @@ fn config() -> Config {
             format: CellFormat::NoHec,
             budget: 256,
             discard_unread: false,
+            real_time: false,
             line_rate: CellRate::new(LINE).unwrap_or(CellRate::OC3),
         }],
         gap_max_ns: 1_000_000,

@@ -56,6 +56,7 @@ pub fn options() -> AdapterOptions {
         format: CellFormat::NoHec,
         budget: 256,
         discard_unread: false,
+        real_time: false,
         line_rate: CellRate::new(2_000_000).unwrap(),
     };
     let config = Config {

@@ -251,6 +251,7 @@ impl Host {
                         _ => spec.budget,
                     },
                     discard_unread: false,
+                    real_time: false,
                     line_rate: wires.rate,
                 })
                 .collect(),
@@ -404,7 +405,7 @@ impl Host {
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
-                Trace::Interrupted(index) => {
+                Trace::Interrupted(index, _) => {
                     let told = self.watch.told.interrupted(*index);
                     self.is_wrong("I10", now, told, net);
                     if now < self.deaf_until {
