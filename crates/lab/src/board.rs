@@ -332,6 +332,7 @@ const WORKS: [&str; KINDS] = [
     "receive_cells",
     "receive_pdu",
     "transmit_cells",
+    "schedule",
     "answer_oam",
     "post_event",
     "handle_command",

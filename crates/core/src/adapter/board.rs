@@ -100,6 +100,8 @@ pub enum Work {
     ReceivePdu,
     /// Moved cells from a transmit buffer to a FIFO.
     TransmitCells,
+    /// Chose, among those that are promised a rate, whose cells leave next.
+    Schedule,
     /// Made the answer to an OAM cell.
     AnswerOam,
     /// Wrote an event.

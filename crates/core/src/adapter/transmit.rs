@@ -226,6 +226,13 @@ where
             cold.stats.cells_transmitted += u64::from(sent);
             self.stats.cells_transmitted += u64::from(sent);
             self.board.charge(Work::TransmitCells, sent);
+            if cold
+                .request
+                .transmit
+                .is_some_and(|transmit| transmit.rate.is_some())
+            {
+                self.board.charge(Work::Schedule, 1);
+            }
             if vc.sender.outgoing.left() == 0 {
                 let cells = vc.sender.outgoing.cells();
                 vc.sender.outgoing = Outgoing::None;

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::adapter::{Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
+use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::{
     Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, Words,
     queue,
@@ -8,7 +9,7 @@ use cellgate_core::queue::{
 
 use super::workstation::ALIGN;
 use crate::memory::{LabAttachment, LabRegion, TRANSMIT_BUFFER_AT};
-use crate::world::Ps;
+use crate::world::{Interval, Pace, Ps};
 
 /// An SDU whose every 48 octets, what a cell carries, are their number in it again and again.
 fn numbered(sdu: u32) -> Vec<u8> {
@@ -59,6 +60,15 @@ struct Connection {
     received: u64,
     /// New SDUs of which the adapter was not told.
     unrung: bool,
+    /// When its PDUs take turns with those of others.
+    turns: Option<Turns>,
+}
+
+/// When a connection's PDUs are due: as many cells as they have, at its rate.
+#[derive(Debug)]
+struct Turns {
+    interval: Interval,
+    due: Pace,
 }
 
 /// The host: one client of the adapter, its interrupt handler, an idler.
@@ -115,11 +125,42 @@ impl Host {
             held: VecDeque::new(),
             received: 0,
             unrung: false,
+            turns: None,
         });
+    }
+
+    /// The PDUs of the connection that was opened last leave at this rate, one at a time and none
+    /// beside one of another such connection.
+    pub(super) fn interleave(&mut self, now: Ps, rate: CellRate) {
+        if let Some(connection) = self.connections.last_mut() {
+            connection.turns = Some(Turns {
+                interval: Interval::of_rate(rate),
+                due: Pace::from(now),
+            });
+        }
+    }
+
+    /// Hands over the PDU that has been due for the longest, if no such PDU is on its way.
+    fn take_turns(&mut self, now: Ps) {
+        let due = |connection: &Connection| connection.turns.as_ref().map(|turns| turns.due.at());
+        let all = self.connections.iter_mut();
+        let mut next: Option<&mut Connection> = None;
+        for connection in all.filter(|connection| connection.turns.is_some()) {
+            if connection.is_sending() {
+                return;
+            }
+            if next.as_ref().is_none_or(|next| due(connection) < due(next)) {
+                next = Some(connection);
+            }
+        }
+        if let Some(connection) = next.filter(|next| due(next) <= Some(now)) {
+            connection.take_turn();
+        }
     }
 
     /// What the host does between two steps of the adapter.
     pub(super) fn turn(&mut self, now: Ps, interrupts: u32) {
+        self.take_turns(now);
         for connection in &mut self.connections {
             connection.give_back(now);
             connection.refill();
@@ -214,19 +255,44 @@ impl Connection {
 
     /// Keeps SDUs waiting.
     fn refill(&mut self) {
-        if self.sdu == 0 || self.transmit.reclaim(self.region.from_adapter()) > Host::AHEAD / 2 {
+        if self.sdu == 0
+            || self.turns.is_some()
+            || self.transmit.reclaim(self.region.from_adapter()) > Host::AHEAD / 2
+        {
             return;
         }
-        let before = self.transmit.submitted();
         while self.transmit.submitted() - self.transmit.completed() < Host::AHEAD.into() {
-            let Some(space) = self.transmit.reserve(self.region.from_adapter(), self.sdu) else {
-                break;
-            };
-            let client = self.region.from_client();
-            if !self.transmit.submit(client, space, SduOptions::default()) {
+            if !self.submit() {
                 break;
             }
         }
-        self.unrung |= self.transmit.submitted() != before;
+    }
+
+    /// Hands one SDU over, if there is room.
+    fn submit(&mut self) -> bool {
+        let space = self.transmit.reserve(self.region.from_adapter(), self.sdu);
+        let submitted = space.is_some_and(|space| {
+            let client = self.region.from_client();
+            self.transmit.submit(client, space, SduOptions::default())
+        });
+        self.unrung |= submitted;
+        submitted
+    }
+
+    /// Whether an SDU that was handed over has not left.
+    fn is_sending(&mut self) -> bool {
+        self.transmit.reclaim(self.region.from_adapter());
+        self.transmit.submitted() != self.transmit.completed()
+    }
+
+    /// Hands over the PDU whose turn it is.
+    fn take_turn(&mut self) {
+        if self.submit()
+            && let Some(turns) = &mut self.turns
+        {
+            for _ in 0..aal5_cells(self.sdu) {
+                turns.due.advance(turns.interval);
+            }
+        }
     }
 }

@@ -72,6 +72,7 @@ pub struct Pca200e {
     keeps_departed: bool,
     counts: BoardCounts,
     work: [u64; WORKS],
+    cycles: [Cycles; WORKS],
     commands: VecDeque<BoardCommand>,
     pub(super) completions: VecDeque<BoardCompletion>,
     /// Interruptive events that the host was not told of.
@@ -94,6 +95,7 @@ impl Pca200e {
             keeps_departed: false,
             counts: BoardCounts::default(),
             work: [0; WORKS],
+            cycles: [Cycles::default(); WORKS],
             commands: VecDeque::new(),
             completions: VecDeque::new(),
             interrupts: 0,
@@ -140,7 +142,7 @@ impl Pca200e {
 
     /// The cycles that it took.
     pub fn cycles(&self, work: Work) -> Cycles {
-        self.config.costs.of(work, self.work(work))
+        self.cycles[work as usize]
     }
 
     /// Events so far of receive queues without room.
@@ -227,8 +229,10 @@ impl Board for Pca200e {
 
     fn charge(&mut self, work: Work, times: u32) {
         if self.config.charged {
+            let cycles = self.config.costs.of(work, times.into());
             self.work[work as usize] += u64::from(times);
-            self.spent.add(self.config.costs.of(work, times.into()));
+            self.cycles[work as usize].add(cycles);
+            self.spent.add(cycles);
         }
     }
 }

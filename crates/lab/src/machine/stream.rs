@@ -3,7 +3,7 @@ use cellgate_core::wire::VpiVci;
 
 use super::host::HostCosts;
 use super::pca200e::BoardConfig;
-use super::workstation::{Arrivals, Quiet, SendSpec, Workstation};
+use super::workstation::{Arrivals, Pacing, Quiet, SendSpec, Workstation};
 use crate::experiments::Error;
 use crate::world::{Flying, Interval, Octets, Pace, Ps};
 
@@ -15,7 +15,7 @@ pub fn pdu_cells(address: VpiVci, sdu: u16) -> Result<Vec<Octets>, Error> {
         address,
         fifo: 0,
         sdu,
-        scheduled: None,
+        pacing: Pacing::ByFifo,
     })?;
     let cells = aal5_cells(sdu.into()) as usize;
     let mut sent = Vec::new();

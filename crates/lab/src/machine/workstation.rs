@@ -19,6 +19,17 @@ const EVENT_SLOTS: u32 = 256;
 /// Octets from one PDU to the next in a buffer.
 pub(super) const ALIGN: u32 = 64;
 
+/// When a connection's cells leave.
+#[derive(Clone, Copy, Debug)]
+pub enum Pacing {
+    /// Whenever its FIFO takes them.
+    ByFifo,
+    /// One by one at this rate: the firmware schedules them.
+    ByCell(CellRate),
+    /// A PDU at a time at this rate, after those of others: the host hands them over so.
+    ByPdu(CellRate),
+}
+
 /// A connection that a workstation sends on.
 #[derive(Clone, Copy, Debug)]
 pub struct SendSpec {
@@ -27,8 +38,7 @@ pub struct SendSpec {
     pub fifo: usize,
     /// Octets of the SDU that is sent again and again.
     pub sdu: u16,
-    /// The rate at which the firmware schedules its cells; none: whatever its FIFO takes.
-    pub scheduled: Option<CellRate>,
+    pub pacing: Pacing,
 }
 
 /// A connection that a workstation receives on, policed by its buffer.
@@ -153,7 +163,10 @@ impl Workstation {
     /// Opens a connection that sends without end.
     pub fn send(&mut self, spec: &SendSpec) -> Result<(), Error> {
         let transmit = Transmit {
-            rate: spec.scheduled,
+            rate: match spec.pacing {
+                Pacing::ByCell(rate) => Some(rate),
+                Pacing::ByFifo | Pacing::ByPdu(_) => None,
+            },
             // What a turn of the firmware may be late, and the other connections of the FIFO.
             cdvt_ns: 1_000_000,
             weight: 1,
@@ -174,6 +187,9 @@ impl Workstation {
         let room = u32::from(spec.sdu).next_multiple_of(ALIGN) * Host::SLOTS;
         let (vc, region) = self.open(request, sizes(0, room))?;
         self.host.open(vc, region, spec.sdu.into(), Ps::ZERO);
+        if let Pacing::ByPdu(rate) = spec.pacing {
+            self.host.interleave(self.now, rate);
+        }
         Ok(())
     }
 

@@ -57,6 +57,12 @@ fn checks_fail_when_what_they_judge_is_broken() {
         &[("c_cell", "100"), ("milliseconds", "50")],
         "P0.12",
     );
+    // A scheduler that costs nothing carries whatever is asked for.
+    fails(
+        "policing-figure-6",
+        &[("c_schedule", "0"), ("milliseconds", "50")],
+        "P0.10",
+    );
     // A host that is always in its interrupt handler.
     fails(
         "policing-figure-8",

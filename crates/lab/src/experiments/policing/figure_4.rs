@@ -4,7 +4,7 @@ use cellgate_report::{
 };
 
 use super::{BoardConfig, Error, Experiment, HostCosts, Progress, Ps, Settings, address, cells};
-use crate::machine::{Esp, Quiet, SendSpec, Workstation};
+use crate::machine::{Esp, Pacing, Quiet, SendSpec, Workstation};
 
 /// Accesses to the ESP with header coalescing.
 pub(in crate::experiments) struct Figure4;
@@ -47,7 +47,7 @@ fn sent(sdu: u16) -> Result<Vec<crate::world::Octets>, Error> {
         address: address(32)?,
         fifo: 0,
         sdu,
-        scheduled: None,
+        pacing: Pacing::ByFifo,
     })?;
     let count = usize::try_from(cells(sdu).floor()).unwrap_or(0);
     let mut sent = Vec::new();

@@ -7,7 +7,7 @@ use super::{
     BoardConfig, C_CELL, C_PDU, Costs, Error, Experiment, HostCosts, Parameter, Progress, Ps,
     Settings, address, board, cells, line_cell_s, millions, per_s, rate,
 };
-use crate::machine::{I960_CYCLE_S, Quiet, SendSpec, Workstation};
+use crate::machine::{I960_CYCLE_S, Pacing, Quiet, SendSpec, Workstation};
 
 /// The rate at which PDUs leave by their size.
 pub(in crate::experiments) struct Figure5;
@@ -69,7 +69,7 @@ fn measured(
         address: address(32)?,
         fifo: 0,
         sdu,
-        scheduled: None,
+        pacing: Pacing::ByFifo,
     })?;
     workstation.run(workstation.now().plus(WARM), &mut Quiet);
     let (begin, before) = (workstation.now(), workstation.board().counts().departed[0]);

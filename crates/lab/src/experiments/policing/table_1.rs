@@ -7,7 +7,9 @@ use super::{
     C_CELL, C_PDU, Error, Experiment, LINE_BIT_S, Parameter, Progress, Ps, Settings, address,
     board, cells,
 };
-use crate::machine::{HostCosts, Quiet, ReceiveSpec, SendSpec, Stream, Workstation, pdu_cells};
+use crate::machine::{
+    HostCosts, Pacing, Quiet, ReceiveSpec, SendSpec, Stream, Workstation, pdu_cells,
+};
 use crate::world::Interval;
 
 /// What tasks cost the i960.
@@ -106,7 +108,7 @@ impl Sent {
             address: address(32)?,
             fifo: 0,
             sdu: SDU,
-            scheduled: None,
+            pacing: Pacing::ByFifo,
         })?;
         let pdus = |workstation: &Workstation| {
             let cells = Rational::from(workstation.stats().cells_transmitted) / cells(SDU);

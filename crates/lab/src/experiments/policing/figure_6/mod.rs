@@ -1,6 +1,6 @@
-use std::collections::BTreeMap;
+mod ceiling;
+mod shared;
 
-use cellgate_core::wire::{CELL_LEN, Header, HeaderForm, PAYLOAD_LEN};
 use cellgate_report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
     Value, dec,
@@ -10,7 +10,9 @@ use super::{
     C_CELL, C_PDU, Error, Experiment, HostCosts, Parameter, Progress, Ps, Settings, address, board,
     cells, line_cell_s, per_s, rate,
 };
-use crate::machine::{BoardConfig, FIFOS, Quiet, SendSpec, Workstation};
+use crate::machine::{BoardConfig, Costs, Cycles, FIFOS, Pacing, Quiet, SendSpec, Workstation};
+use ceiling::Ceiling;
+use shared::{Shared, Sharing};
 
 /// Four connections out at once.
 pub(in crate::experiments) struct Figure6;
@@ -26,22 +28,15 @@ const BINS: u64 = 10;
 /// Bins of a step until the FIFO of C1 is empty and has its new rate.
 const SETTLES: usize = 3;
 
-/// More connections than FIFOs: the two of the highest rates have one each, the firmware's cell
-/// scheduler shares the third among the others (section 5.4).
-const SCHEDULED_CELL_S: [(usize, u64); 6] = [
-    (0, 120_000),
-    (1, 60_000),
-    (SHARED, 24_000),
-    (SHARED, 12_000),
-    (SHARED, 6_000),
-    (SHARED, 3_000),
-];
-/// The FIFO of several of them.
-const SHARED: usize = 2;
-
 const PARAMETERS: &[Parameter] = &[
     C_CELL,
     C_PDU,
+    Parameter::number(
+        "c_schedule",
+        "cycles of the i960 for choosing whose cells are next (of Table 1's tasks)",
+        dec("100"),
+        (dec("0"), dec("100000")),
+    ),
     Parameter::whole(
         "milliseconds",
         "virtual time per step of C1, ms",
@@ -49,6 +44,9 @@ const PARAMETERS: &[Parameter] = &[
         (50, 10_000),
     ),
 ];
+
+/// Steps, and what follows them.
+const TURNS: u64 = STEPS_CELL_S.len() as u64 + 1;
 
 /// A step of C1.
 struct Step {
@@ -71,22 +69,41 @@ impl Experiment for Figure6 {
     }
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
-        let config = board(settings);
+        let board = board(settings);
+        let config = BoardConfig {
+            costs: Costs {
+                schedule: Cycles::of(settings.number("c_schedule")),
+                ..board.costs
+            },
+            ..board
+        };
         let span = Ps::from_ns(settings.whole("milliseconds") * 1_000_000);
         let (steps, curves) = exclusive(config, span, progress)?;
-        let scheduled = Scheduled::measured(config, span)?;
+        let by_cell = Shared::measured(config, span, Sharing::ByCell)?;
+        let by_pdu = Shared::measured(config, span, Sharing::ByPdu)?;
+        let ceiling = Ceiling::measured(config, span)?;
+        progress.step(TURNS, TURNS);
         let mut checks = checks(&steps);
-        checks.extend(scheduled.checks());
+        checks.extend(by_cell.checks());
+        checks.extend(by_pdu.checks());
+        checks.extend(ceiling.checks());
         Ok(Outcome {
-            tables: vec![table(&steps), scheduled.table()],
-            figures: vec![figure(curves)],
+            tables: vec![
+                table(&steps),
+                by_cell.table(),
+                by_pdu.table(),
+                ceiling.table(),
+            ],
+            figures: vec![figure(curves), ceiling.figure()],
             checks,
             notes: vec![
                 "The steps of C1 are ours: the paper's are only in its figure. A FIFO's rate \
                  changes when it is empty: until then C1 is not fed, and C4 has its slots."
                     .to_owned(),
-                "The cost of deciding which of several connections sends the next cell is not in \
-                 the paper, and not charged."
+                "The paper gives no cost of deciding which of several connections sends the next \
+                 cell. c_schedule is what its firmware does once a PDU: it parses the queues (28 \
+                 cycles), takes one out (34) and puts it back (38). By PDU it is decided once for \
+                 each part of one that a FIFO takes at once."
                     .to_owned(),
             ],
         })
@@ -107,7 +124,7 @@ fn exclusive(
             address: address(32 + fifo as u16)?,
             fifo,
             sdu: SDU,
-            scheduled: None,
+            pacing: Pacing::ByFifo,
         })?;
     }
     for (i, cell_s) in FIXED_CELL_S.into_iter().enumerate() {
@@ -138,7 +155,7 @@ fn exclusive(
         let (begin, before) = settled.unwrap_or_default();
         let settled = rates(&mut workstation, begin, before);
         steps.push(Step { cell_s, settled });
-        progress.step(i as u64 + 1, STEPS_CELL_S.len() as u64 + 1);
+        progress.step(i as u64 + 1, TURNS);
     }
     Ok((steps, curves))
 }
@@ -236,171 +253,4 @@ fn checks(steps: &[Step]) -> Vec<Check> {
         judged("C4, worst step: the rest", "adapted", near("0.5"), rest),
         judged("sum, worst step", "", near("0.1"), sum),
     ]
-}
-
-/// Six connections on three FIFOs, and best effort on the last.
-struct Scheduled {
-    /// Cells per second by VCI.
-    rates: BTreeMap<u16, Rational>,
-    /// A cell in the time that was measured, per second.
-    one_cell_s: Rational,
-    /// PDUs of which a cell was out of its place.
-    disordered: u64,
-}
-
-/// VCI of the first of them.
-const FIRST_VCI: u16 = 40;
-
-impl Scheduled {
-    fn measured(config: BoardConfig, span: Ps) -> Result<Self, Error> {
-        let mut workstation = Workstation::new(config, HostCosts::NONE)?;
-        for (i, (fifo, cell_s)) in SCHEDULED_CELL_S.into_iter().enumerate() {
-            let rate = rate(cell_s)?;
-            let shared = fifo == SHARED;
-            if !shared {
-                workstation.board().transmitter().set_rate(fifo, rate);
-            }
-            workstation.send(&SendSpec {
-                address: address(FIRST_VCI + i as u16)?,
-                fifo,
-                sdu: SDU,
-                scheduled: shared.then_some(rate),
-            })?;
-        }
-        let best_effort = FIRST_VCI + SCHEDULED_CELL_S.len() as u16;
-        workstation.send(&SendSpec {
-            address: address(best_effort)?,
-            fifo: 3,
-            sdu: SDU,
-            scheduled: None,
-        })?;
-        workstation.run(workstation.now().plus(Ps::from_ns(20_000_000)), &mut Quiet);
-        workstation.board().keep_departed();
-        let begin = workstation.now();
-        let end = begin.plus(span).plus(span);
-        let one_cell_s = per_s(1, end.since(begin));
-        let mut taken = Taken::default();
-        while workstation.now() < end {
-            workstation.run(workstation.now().plus(Ps::from_ns(1_000_000)), &mut Quiet);
-            for cell in workstation.board().take_departed() {
-                taken.add(cell.octets);
-            }
-        }
-        let span = workstation.now().since(begin);
-        let rates = taken.cells.iter().map(|(vci, n)| (*vci, per_s(*n, span)));
-        Ok(Self {
-            rates: rates.collect(),
-            one_cell_s,
-            disordered: taken.disordered,
-        })
-    }
-
-    fn of(&self, index: usize) -> Rational {
-        let vci = FIRST_VCI + index as u16;
-        self.rates.get(&vci).copied().unwrap_or(Rational::ZERO)
-    }
-
-    fn table(&self) -> Table {
-        let mut table = Table::new(
-            "scheduled",
-            "Six real-time connections on three FIFOs (section 5.4)",
-            &[
-                ("connection", "connection"),
-                ("fifo", "FIFO"),
-                ("set_cell_s", "set to, cells/s"),
-                ("cell_s", "ours, cells/s"),
-            ],
-        );
-        for (i, (fifo, cell_s)) in SCHEDULED_CELL_S.into_iter().enumerate() {
-            table.row([
-                Entry::text(format!("R{}", i + 1)),
-                Entry::number(fifo, 0),
-                Entry::number(cell_s, 0),
-                Entry::number(self.of(i), 0),
-            ]);
-        }
-        let best_effort = Entry::number(self.of(SCHEDULED_CELL_S.len()), 0);
-        let name = Entry::text("best effort");
-        table.row([name, Entry::number(3, 0), Entry::Empty, best_effort]);
-        table
-    }
-
-    fn checks(&self) -> Vec<Check> {
-        let rated = SCHEDULED_CELL_S.into_iter().enumerate();
-        let mut checks: Vec<_> = rated
-            .map(|(i, (fifo, cell_s))| {
-                let how = if fifo == SHARED { "scheduled" } else { "alone" };
-                let what = format!("R{}, {how} on FIFO {fifo}", i + 1);
-                let ours = Value::new(self.of(i), 0, "cells/s");
-                let claim = Claim::derived("P0.10", &what, "section 5.4, not measured");
-                // Exact: a cell more or less in any time is its phase.
-                claim.number(cell_s.into(), Tolerance::Absolute(self.one_cell_s), &ours)
-            })
-            .collect();
-        let ours = Value::new(self.disordered, 0, "PDUs");
-        let claim = Claim::derived(
-            "P0.10",
-            "PDUs with cells out of order",
-            "cells keep in order",
-        );
-        checks.push(claim.number(Rational::ZERO, Tolerance::Exact, &ours));
-        checks
-    }
-}
-
-/// Cells that left, by VCI.
-#[derive(Default)]
-struct Taken {
-    cells: BTreeMap<u16, u64>,
-    /// Of the PDU in progress, and whether each was in its place; none before the first PDU seen
-    /// begins.
-    of_pdu: BTreeMap<u16, (u16, bool)>,
-    disordered: u64,
-}
-
-impl Taken {
-    fn add(&mut self, octets: crate::world::Octets) {
-        let [a, b, c, d, ..] = octets;
-        let header = Header::parse([a, b, c, d]);
-        let vci = header.address(HeaderForm::Uni).vci();
-        *self.cells.entry(vci).or_default() += 1;
-        if let Some((held, right)) = self.of_pdu.get_mut(&vci) {
-            // The host numbers what each cell carries of its SDU.
-            let sdu = usize::from(SDU) - usize::from(*held) * PAYLOAD_LEN;
-            let payload = &octets[CELL_LEN - PAYLOAD_LEN..][..sdu.min(PAYLOAD_LEN)];
-            let number = held.to_be_bytes();
-            *right &= payload.chunks(2).all(|pair| pair == number);
-            *held += 1;
-            let ends = Rational::from(u32::from(*held)) == cells(SDU);
-            if header.is_last() || ends {
-                self.disordered += u64::from(!*right || header.is_last() != ends);
-                self.of_pdu.remove(&vci);
-            }
-        }
-        if header.is_last() {
-            self.of_pdu.insert(vci, (0, true));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::pdu_cells;
-
-    #[test]
-    fn cells_that_change_places_are_seen() {
-        let pdu = pdu_cells(address(FIRST_VCI).expect("an address"), SDU).expect("a PDU");
-        let disordered = |of: &[crate::world::Octets]| {
-            let mut taken = Taken::default();
-            let all = pdu.iter().chain(of).chain(&pdu);
-            all.for_each(|cell| taken.add(*cell));
-            taken.disordered
-        };
-        assert_eq!(disordered(&pdu), 0);
-        let mut swapped = pdu.clone();
-        swapped.swap(3, 4);
-        assert_eq!(disordered(&swapped), 1);
-        assert_eq!(disordered(&pdu[1..]), 1);
-    }
 }
