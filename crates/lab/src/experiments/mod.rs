@@ -76,6 +76,7 @@ const ALL: &[&dyn Experiment] = &[
     &policing::Figure6,
     &policing::Figure8,
     &policing::Figure9,
+    &policing::Section5,
     &l4atm::Example,
     &l4atm::LambdaLaw,
     &l4atm::Table1,

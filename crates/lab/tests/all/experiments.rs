@@ -46,6 +46,11 @@ fn policing_figure_9_is_as_recorded() {
 }
 
 #[test]
+fn policing_section_5_is_as_recorded() {
+    is_as_recorded("policing-section-5", &[]);
+}
+
+#[test]
 #[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
 fn checks_fail_when_what_they_judge_is_broken() {
     // A cell for its burst alone: 512 octets fill the line. A dear PDU: three cells do not.
@@ -75,6 +80,10 @@ fn checks_fail_when_what_they_judge_is_broken() {
         &[("discard", "shared"), ("pdus", "20"), ("rates", "few")],
         "P0.15",
     );
+    // A tree whose nodes cost so much that a flood is too much for it, and pointers that cost more
+    // than what they save.
+    fails("policing-section-5", &[("c_entry", "40")], "5.2");
+    fails("policing-section-5", &[("c_pointers", "400")], "5.3");
     fails(
         "policing-table-1",
         &[("c_pdu", "77"), ("c_cell", "1")],

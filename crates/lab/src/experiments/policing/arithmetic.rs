@@ -4,7 +4,7 @@ use cellgate_report::{Check, Claim, Figure, Outcome, Rational, Tolerance, Value,
 
 use super::model::{Addresses, Discarding, Latency, Shaped};
 use super::{Error, Experiment, Progress, Settings, cells, line_cell_s, line_sdu_bit_s};
-use crate::machine::{BURST_CYCLES, Costs, I960_CYCLE_S};
+use crate::machine::{BURST_CYCLES, BoardConfig, Costs, I960_CYCLE_S};
 
 /// Numbers in the text.
 pub(in crate::experiments) struct Arithmetic;
@@ -31,7 +31,7 @@ impl Experiment for Arithmetic {
         checks.extend(cycles());
         checks.extend(addresses(&Addresses::run()?));
         progress.step(1, 4);
-        checks.extend(discarding(&Discarding::run()?));
+        checks.extend(discarding(&Discarding::of_one(BoardConfig::PAPER)?));
         progress.step(2, 4);
         checks.extend(two_constants());
         checks.extend(rates());
@@ -387,6 +387,8 @@ mod tests {
         all_fail(&discarding(&Discarding {
             ceiling: Some(dec("2000000")),
             share: dec("0.17"),
+            sent_cell_s: Rational::ZERO,
+            arrived: 1,
             overflowed: 1,
         }));
         all_fail(&shaping(&Shaped {

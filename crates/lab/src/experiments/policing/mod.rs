@@ -8,6 +8,7 @@ mod figure_6;
 mod figure_8;
 mod figure_9;
 mod model;
+mod section_5;
 mod table_1;
 
 pub(in crate::experiments) use arithmetic::Arithmetic;
@@ -16,6 +17,7 @@ pub(in crate::experiments) use figure_5::Figure5;
 pub(in crate::experiments) use figure_6::Figure6;
 pub(in crate::experiments) use figure_8::Figure8;
 pub(in crate::experiments) use figure_9::Figure9;
+pub(in crate::experiments) use section_5::Section5;
 pub(in crate::experiments) use table_1::Table1;
 
 use cellgate_core::contract::{CellRate, aal5_cells};

@@ -7,7 +7,8 @@ use cellgate_report::Rational;
 
 use super::{Error, HostCosts, LINE_BIT_S, Ps, address};
 use crate::machine::{
-    Arrivals, BoardConfig, I960_CYCLE_S, Quiet, ReceiveSpec, Stream, Workstation, pdu_cells,
+    Arrivals, BoardConfig, FIFOS, I960_CYCLE_S, Pacing, Quiet, ReceiveSpec, SendSpec, Stream,
+    Workstation, pdu_cells,
 };
 use crate::world::{Flying, Interval, Octets};
 
@@ -92,18 +93,51 @@ pub(super) struct Discarding {
     pub(super) ceiling: Option<Rational>,
     /// Of the i960's time, without its idle turns.
     pub(super) share: Rational,
+    /// What it sends beside.
+    pub(super) sent_cell_s: Rational,
+    pub(super) arrived: u64,
+    /// Found their FIFO full.
     pub(super) overflowed: u64,
 }
 
 impl Discarding {
-    pub(super) fn run() -> Result<Self, Error> {
-        let mut workstation = Workstation::new(BoardConfig::PAPER, HostCosts::NONE)?;
+    /// All of one address.
+    pub(super) fn of_one(config: BoardConfig) -> Result<Self, Error> {
         let cells = pdu_cells(address(32)?, 8_192)?;
+        Self::run(Workstation::new(config, HostCosts::NONE)?, cells)
+    }
+
+    /// The same, of a workstation that sends as much as it can.
+    pub(super) fn of_one_while_sending(config: BoardConfig) -> Result<Self, Error> {
+        let cells = pdu_cells(address(32)?, 8_192)?;
+        Self::run(sender(config)?, cells)
+    }
+
+    /// The same with two addresses in turn.
+    pub(super) fn of_two_while_sending(config: BoardConfig) -> Result<Self, Error> {
+        let cells = [32, 32 + FIFOS as u16].map(|vci| Ok(pdu_cells(address(vci)?, 8_192)?[0]));
+        let cells = cells.into_iter().collect::<Result<_, Error>>()?;
+        Self::run(sender(config)?, cells)
+    }
+
+    /// Of two addresses in turn on each receive FIFO: no two cells in a row have the same header.
+    pub(super) fn of_many(config: BoardConfig) -> Result<Self, Error> {
+        let cell = |vci| Ok(pdu_cells(address(vci)?, 8_192)?[0]);
+        let cells = (32..32 + 2 * FIFOS as u16).map(cell);
+        let cells = cells.collect::<Result<_, Error>>()?;
+        Self::run(Workstation::new(config, HostCosts::NONE)?, cells)
+    }
+
+    fn run(mut workstation: Workstation, cells: Vec<Octets>) -> Result<Self, Error> {
         let begin = workstation.now();
         let mut strangers = Stream::new(cells, Interval::of_line(LINE_BIT_S), begin);
         workstation.run(begin.plus(Ps::from_ns(50_000_000)), &mut strangers);
         let discarded = workstation.stats().cells_discarded.total();
-        let cycles = workstation.board().cycles(Work::DiscardCells).number();
+        let [lookup, discard] = [Work::Lookup, Work::DiscardCells].map(|work| {
+            let cycles = workstation.board().cycles(work);
+            cycles.number()
+        });
+        let cycles = lookup + discard;
         let span = Rational::new(
             workstation.now().since(begin).ps().into(),
             1_000_000_000_000,
@@ -111,9 +145,23 @@ impl Discarding {
         Ok(Self {
             ceiling: Rational::from(discarded * I960_CYCLE_S).over(cycles),
             share: cycles / (span * Rational::from(I960_CYCLE_S)),
+            sent_cell_s: Rational::from(workstation.stats().cells_transmitted) / span,
+            arrived: workstation.board().counts().arrived,
             overflowed: workstation.board().counts().overflowed,
         })
     }
+}
+
+/// A workstation that sends PDUs without end, the smallest with which it just fills the line.
+fn sender(config: BoardConfig) -> Result<Workstation, Error> {
+    let mut workstation = Workstation::new(config, HostCosts::NONE)?;
+    workstation.send(&SendSpec {
+        address: address(48)?,
+        fifo: FIFOS - 1,
+        sdu: 1_024,
+        pacing: Pacing::ByFifo,
+    })?;
+    Ok(workstation)
 }
 
 /// The adapter's schedule with many VCs on one line.
