@@ -121,7 +121,8 @@ impl Costs {
         Cycles(self.test_receive_fifos.0 + self.enqueue.0 + self.dequeue.0)
     }
 
-    /// What the adapter's work costs, done so often at once. It looks at the FIFOs one by one, the board at all at once.
+    /// What the adapter's work costs, done so often at once. It looks at the FIFOs one by one, the
+    /// board at all at once.
     pub(super) fn of(&self, work: Work, times: u64) -> Cycles {
         let fifos = FIFOS as u64;
         let one = match work {
