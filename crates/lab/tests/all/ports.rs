@@ -260,3 +260,44 @@ fn blocks_of_addresses_are_counted_port_by_port() {
     world.ask(close(vc)).expect("closed");
     assert_eq!(world.open(PORTS[1], 100).err(), Some(Refusal::NoLeaf));
 }
+
+/// What a step takes from each port, in order, when a real-time one and a flooded one have more
+/// than their budgets.
+#[test]
+fn a_real_time_port_waits_for_no_flood_and_starves_nobody() {
+    for first in PORTS {
+        let mut world = World::new(1);
+        let config = PortConfig {
+            form: HeaderForm::Nni,
+            format: CellFormat::NoHec,
+            budget: 64,
+            discard_unread: false,
+            real_time: true,
+            line_rate: CellRate::OC3,
+        };
+        let command = Command::Configure {
+            ticket: 0,
+            port: first,
+            config,
+        };
+        assert_eq!(world.ask(command), Ok(Outcome::Done));
+        for _ in 0..3 {
+            for port in PORTS {
+                for _ in 0..200 {
+                    world.board.arrive(world.now, port, &[0; CELL_LEN_NO_HEC]);
+                }
+            }
+            world.now = world.now.plus_ns(100_000);
+            world.board.poll(world.now, 64);
+            world.adapter.step(world.now, &mut world.board);
+            let trace = std::mem::take(&mut world.board.trace);
+            let taken = trace.iter().filter_map(|did| match did {
+                Trace::Received { port, cells, .. } => Some((*port, cells.len())),
+                _ => None,
+            });
+            let second = PORTS[1 - usize::from(first.0)];
+            let whole = 64 * CELL_LEN_NO_HEC;
+            assert_eq!(taken.collect::<Vec<_>>(), [(first, whole), (second, whole)]);
+        }
+    }
+}
