@@ -111,7 +111,7 @@ impl RestReport {
 }
 
 /// One port's two directions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortReport {
     /// What is sent to the adapter.
     pub receive: QueueReport,
@@ -123,6 +123,20 @@ pub struct PortReport {
     pub pseudowire: Option<UdpReport>,
     /// Of the line on which it receives, if that is impaired.
     pub line: Option<LineCounts>,
+    /// Of a memory link to another server, if that is its link.
+    #[serde(default)]
+    pub meeting: Option<MeetingReport>,
+}
+
+/// How one end of a memory link between servers does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeetingReport {
+    /// The other end is there.
+    pub joined: bool,
+    /// When it was there last; none: never, or it is.
+    pub parted: Option<Time>,
+    /// Why it is not there, where more than nobody is in the way.
+    pub trouble: Option<String>,
 }
 
 /// A queue of cells between two processes.

@@ -19,6 +19,7 @@
 
 mod board;
 mod firmware;
+mod meetings;
 mod memory;
 mod orders;
 mod ports;
