@@ -352,7 +352,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `type memory peer NAME`, `type memory socket PATH`, or `type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN]
+/// `type memory peer NAME`, `type memory socket PATH`, or
+/// `type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN]
 /// [source-port N] [peer-source-port N] [mtu N] [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS]
 /// [timer TIME]`.
 impl FromStr for Link {

@@ -33,6 +33,10 @@ pub struct GapReport {
     pub step_histogram: Vec<u64>,
     /// What is no gap: the firmware rested.
     pub rests: RestReport,
+    /// Octets of connections' memory that the kernel did not let the adapter lock, where that is
+    /// wanted: it may take them away, which makes a gap.
+    #[serde(default)]
+    pub unlocked: u64,
 }
 
 impl GapReport {
@@ -59,6 +63,7 @@ impl GapReport {
             step_max_ns: self.step_max_ns,
             step_histogram: minus(&self.step_histogram, &earlier.step_histogram),
             rests: self.rests.since(&earlier.rests),
+            unlocked: self.unlocked,
         }
     }
 }

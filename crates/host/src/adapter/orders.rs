@@ -208,6 +208,7 @@ impl Service {
         };
         let report = GapReport {
             rests: self.gaps.rests.report(client),
+            unlocked: self.unlocked,
             ..self.gaps.report()
         };
         if restart_maxima {
@@ -290,7 +291,13 @@ impl Service {
             (None, Some([Shared::Given(fd)])) => ReceiveBuffer::File(fd.as_fd()),
             _ => ReceiveBuffer::Own,
         };
-        let (region, files) = make_region(&geometry, making.files_generation, &private, buffer)?;
+        let (mut region, files) =
+            make_region(&geometry, making.files_generation, &private, buffer)?;
+        // What cannot be locked serves as well while the kernel has no need of it.
+        if self.options.scheduling.lock_memory {
+            let _ = region.lock();
+            self.unlocked += region.unlocked();
+        }
         let held = Held::of(vec![Shared::Files(files)]);
         self.held.insert(making.handle, held);
         Ok(region)
@@ -476,6 +483,11 @@ impl Service {
         match completion {
             HostCompletion::Adapter(completion, bell) => {
                 let Completion { ticket, result, .. } = completion;
+                if let (true, Some(region)) =
+                    (self.options.scheduling.lock_memory, &completion.region)
+                {
+                    self.unlocked = self.unlocked.saturating_sub(region.unlocked());
+                }
                 // Unmapped here, off the firmware thread, before the budget gets it back.
                 drop::<(Option<HostRegion>, Option<HostAttachment>)>((
                     completion.region,

@@ -73,6 +73,8 @@ pub(super) struct Service {
     pub(super) channels: ServiceChannels,
     pub(super) wakers: Wakers,
     pub(super) meetings: Meetings,
+    /// Octets of connections that are to be locked and are not.
+    pub(super) unlocked: u64,
     pub(super) listener: Option<Entrance>,
     /// When the own socket is looked at.
     next_look: Time,
@@ -123,6 +125,7 @@ impl Service {
             channels,
             wakers,
             meetings: Meetings::default(),
+            unlocked: 0,
             listener,
             next_look: MonotonicClock.now(),
         }
