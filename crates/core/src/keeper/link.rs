@@ -140,12 +140,21 @@ impl Link {
     }
 }
 
+/// Octets of a socket's own name at most: it is bound by way of its directory's descriptor, whose
+/// path in /proc is 27 octets long at most.
+const NAME_LEN_MAX: usize = Link::SOCKET_LEN_MAX - 27;
+
 fn socket_mistake(path: &str) -> Option<String> {
+    let (_, name) = path.rsplit_once('/').unwrap_or_default();
     let most = Link::SOCKET_LEN_MAX;
     let names = path.starts_with('/') && !path.ends_with('/') && !path.contains('\0');
     match path.len() {
         len if len > most => Some(format!(
             "socket: a path of {len} octets: at most {most}, as names of sockets are short"
+        )),
+        _ if names && name.len() > NAME_LEN_MAX => Some(format!(
+            "socket: a name of {} octets: at most {NAME_LEN_MAX}",
+            name.len()
         )),
         _ if !names => Some(format!(
             "socket {path:?}: expected a path from the root to a socket, as /run/cellgate/a.sock"
@@ -531,6 +540,28 @@ mod tests {
                 1_500
             )
         );
+    }
+
+    #[test]
+    fn a_socket_s_path_begins_at_the_root_and_is_short() {
+        let mistake = |path: &str| Link::Memory(MemoryLink::Socket(path.to_owned())).mistake();
+        let (longest, longer) = ("x".repeat(80), "x".repeat(81));
+        for path in ["/run/cellgate/a.sock", "/a", &format!("/{longest}")] {
+            assert_eq!(mistake(path), None, "{path}");
+            let text = format!("type memory socket {path}");
+            assert_eq!(format!("type {}", text.parse::<Link>().unwrap()), text);
+        }
+        for (path, part) in [
+            ("", "from the root"),
+            ("a.sock", "from the root"),
+            ("/run/", "from the root"),
+            ("/a\0b", "from the root"),
+            (&format!("/{longer}"), "a name of 81 octets"),
+            (&format!("/{longest}/{longest}"), "a path of 162 octets"),
+        ] {
+            let told = mistake(path).expect(path);
+            assert!(told.contains(part), "{path:?}: {told}");
+        }
     }
 
     #[test]

@@ -77,7 +77,8 @@ pub struct InterfaceInfo {
     pub spec: InterfaceSpec,
     /// The adapter's port.
     pub port: PortIndex,
-    /// Whether its link is there: the peer of a memory link is added, a pseudowire has its sockets.
+    /// Whether its link is there: the peer of a memory link is added, or another server's is met, a
+    /// pseudowire has its sockets.
     pub up: bool,
     /// Connections on it.
     pub connections: u32,

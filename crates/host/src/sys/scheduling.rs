@@ -271,7 +271,8 @@ fn again(
 }
 
 /// Brings all memory of the process in and keeps it there; that of connections, which is mapped
-/// later, is locked one by one, so that a limit costs the lock and no connection. Tells in `scheduling` what came of it.
+/// later, is locked one by one, so that a limit costs the lock and no connection. Tells in
+/// `scheduling` what came of it.
 pub fn lock_memory(scheduling: &mut Scheduling) {
     match mlockall(MlockAllFlags::CURRENT) {
         Ok(()) => scheduling.locked = true,

@@ -600,6 +600,49 @@ mod tests {
         assert!(matches!(last, Some(Step::Line(_, line)) if line.is_clean()));
     }
 
+    /// A UNI's cells have a HEC; whether another server's end is there, the port reports.
+    #[test]
+    fn a_link_to_another_server_is_up_where_its_port_has_met_somebody() {
+        let port = AdapterIndex(0).on(PortIndex(0));
+        let spec = InterfaceSpec {
+            link: Link::Memory(MemoryLink::Socket("/a".to_owned())),
+            form: HeaderForm::Uni,
+            ..memory("a", "a")
+        };
+        let mut links = links();
+        let steps = links.linking(port, spec.clone()).steps;
+        let meets = |step: &Step| matches!(step, Step::Meet(_, path) if path == "/a");
+        assert!(steps.iter().any(meets), "{steps:?}");
+        let fits = |step: &Step| match step {
+            Step::Configure(_, config) => {
+                let with_hec = config.format == crate::wire::CellFormat::WithHec;
+                config.form == HeaderForm::Uni && with_hec
+            }
+            _ => false,
+        };
+        assert!(steps.iter().any(fits), "{steps:?}");
+        links.enqueue(Ticket(1), port, Some(spec));
+        carry_out(&mut links, &mut Adapters::default(), 20);
+        let mut health = |joined, trouble: Option<&str>| {
+            let report = PortReport {
+                meeting: Some(MeetingReport {
+                    joined,
+                    parted: Some(Time::from_ns(5)),
+                    trouble: trouble.map(str::to_owned),
+                }),
+                ..PortReport::default()
+            };
+            let mut all = links.health(Time::from_ns(7), AdapterIndex(0), &[report]);
+            let one = all.remove(0);
+            (one.up, one.state.to_string())
+        };
+        assert_eq!(health(true, None), (true, "up".to_owned()));
+        let silent = "no peer seen for 0 s".to_owned();
+        assert_eq!(health(false, None), (false, silent));
+        let told = "no link: it rains".to_owned();
+        assert_eq!(health(false, Some("it rains")), (false, told));
+    }
+
     /// The links that a successor finds, by name.
     fn found(adapters: &Adapters) -> Vec<(String, bool)> {
         let mut links = links();
