@@ -8,6 +8,7 @@ use crate::daemon::{Daemon, octets};
 use cellgate_host::sys::peer_credentials;
 use cellgate_shm::socket::dial;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 const MODEST: &str = "[adapter]\npin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
                       ports = 2\n";
@@ -63,26 +64,13 @@ fn await_state(daemon: &Daemon, words: &str) -> String {
     }
 }
 
-/// A file crosses from `a` of the one to `b` of the other.
-fn carries(from: &Daemon, to: &Daemon, len: usize) {
+/// A file crosses from `a` of the one to `b` of the other, on a VC of this VPI.
+fn carries(from: &Daemon, to: &Daemon, vpi: u16, len: usize) {
     let file = octets(len);
-    let recv = [
-        "recv",
-        "--vc",
-        "b.200.40",
-        "--verify",
-        "--contract",
-        CONTRACT,
-    ];
-    let receiver = to.begin(&recv, "receiving on b.200.40");
-    let send = [
-        "send",
-        "--vc",
-        "a.200.40",
-        "--verify",
-        "--contract",
-        CONTRACT,
-    ];
+    let [a, b] = ["a", "b"].map(|name| format!("{name}.{vpi}.40"));
+    let recv = ["recv", "--vc", &b, "--verify", "--contract", CONTRACT];
+    let receiver = to.begin(&recv, &format!("receiving on {b}"));
+    let send = ["send", "--vc", &a, "--verify", "--contract", CONTRACT];
     from.feed(&send, &file);
     assert!(receiver.stdout() == file, "not what was sent");
 }
@@ -120,13 +108,13 @@ fn two_daemons_are_joined_and_whoever_dies_comes_back() {
         let shown = await_state(one, "  up");
         assert!(shown.contains("form uni"), "{shown}");
     }
-    carries(&a, &b, 300_000);
+    carries(&a, &b, 200, 300_000);
     // A daemon may die: its adapter has the link.
     b.kill();
     await_state(&a, "  up");
     b.succeed();
     await_state(&b, "  up");
-    carries(&a, &b, 100_000);
+    carries(&a, &b, 200, 100_000);
     // Its adapter may die: the other end notices, and each finds the next.
     for (dying, other) in [(&b, &a), (&a, &b)] {
         // Its daemon, which would replace it at once, stands still.
@@ -139,7 +127,7 @@ fn two_daemons_are_joined_and_whoever_dies_comes_back() {
         for one in [&a, &b] {
             await_state(one, "  up");
         }
-        carries(&a, &b, 100_000);
+        carries(&a, &b, 200, 100_000);
     }
     // Both may die, with their socket left behind.
     let both = [&a, &b].map(|one| (one, adapter(one).unwrap()));
@@ -148,7 +136,7 @@ fn two_daemons_are_joined_and_whoever_dies_comes_back() {
     for one in [&a, &b] {
         await_state(one, "  up");
     }
-    carries(&a, &b, 100_000);
+    carries(&a, &b, 200, 100_000);
     b.end();
     await_state(&a, "no peer seen for");
 }
@@ -180,9 +168,61 @@ fn who_does_not_fit_is_told_at_both_ends() {
     }
     let c = daemon("c", &socket, "uni");
     await_state(&c, "no link: the other end is joined to a third");
-    carries(&a, &b, 50_000);
+    carries(&a, &b, 200, 50_000);
     drop(b);
     await_state(&c, "  up");
+}
+
+#[test]
+fn an_nni_carries_the_vpis_that_a_uni_has_not() {
+    let place = Place::new("nni");
+    let [a, b] = ["a", "b"].map(|name| daemon(name, &place.socket(), "nni"));
+    for one in [&a, &b] {
+        await_state(one, "  up");
+    }
+    carries(&a, &b, 4_095, 50_000);
+}
+
+#[test]
+fn a_uni_judges_the_headers_of_what_comes() {
+    let place = Place::new("headers");
+    let [a, b] = ["a", "b"].map(|name| daemon(name, &place.socket(), "uni"));
+    for one in [&a, &b] {
+        await_state(one, "  up");
+    }
+    b.ok(&["itf", "set", "b", "line", "ber", "0.5%", "seed", "7"]);
+    // Nobody receives it: each cell whose header holds is of an unknown VC.
+    a.feed(
+        &["send", "--vc", "a.200.40", "--contract", CONTRACT],
+        &octets(200_000),
+    );
+    let counts = || {
+        let shown: Value = serde_json::from_str(&b.ok(&["itf", "show", "--json"])).unwrap();
+        let counts = &shown["interfaces"][0]["counts"];
+        let of = |path: &str| counts.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+        [
+            of("/line/cells_out"),
+            of("/line/header_errors"),
+            of("/cells/hec_error"),
+            of("/cells/unknown_vc"),
+        ]
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let sent = 200_000 / 48;
+    let [came, damaged, discarded, unknown] = loop {
+        let counts = counts();
+        if counts[0] >= sent && counts[0] == counts[2] + counts[3] {
+            break counts;
+        }
+        assert!(Instant::now() < deadline, "{sent}: {counts:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    // Of those that are damaged by one bit, those that follow a good one are corrected.
+    assert!(
+        discarded > 0 && discarded < damaged,
+        "{discarded} of {damaged}"
+    );
+    assert!(unknown > came - damaged, "{unknown} of {came}");
 }
 
 #[test]
@@ -297,5 +337,5 @@ fn a_uni_refuses_what_it_has_no_bits_for_at_its_place() {
         error.contains("VPI 300: a UNI has VPIs from 0 to 255"),
         "{error}"
     );
-    carries(&daemon, &daemon, 100_000);
+    carries(&daemon, &daemon, 200, 100_000);
 }
