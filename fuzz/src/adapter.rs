@@ -478,14 +478,11 @@ impl Planner<'_> {
             11 => self.order(Order::Attach(self.plan.config.attachments.into(), 4)),
             12 => {
                 let port = self.take.below(3);
-                let config = port_config(&mut self.take);
-                let known = self.plan.config.ports.get(usize::from(port));
-                let known = known.copied().unwrap_or(config);
-                let config = PortConfig {
-                    form: known.form,
-                    format: known.format,
-                    ..config
-                };
+                // A plan has one port at least, and all have one form.
+                let config = port_config(&mut self.take, self.plan.config.ports[0].form);
+                let format = self.plan.config.ports.get(usize::from(port));
+                let format = format.map_or(config.format, |port| port.format);
+                let config = PortConfig { format, ..config };
                 self.order(Order::Configure(PortIndex(port), config))
             }
             _ => {
@@ -531,20 +528,23 @@ impl Planner<'_> {
 }
 
 fn config(take: &mut Take<'_>) -> Config {
+    let form = take.pick(&[HeaderForm::Uni, HeaderForm::Nni]);
     Config {
         vcs: 1 + u16::from(take.below(6)),
         leaves: 1 + u16::from(take.below(3)),
         attachments: 1 + u16::from(take.below(3)),
-        ports: (0..1 + take.below(2)).map(|_| port_config(take)).collect(),
+        ports: (0..1 + take.below(2))
+            .map(|_| port_config(take, form))
+            .collect(),
         gap_max_ns: take.pick(&[100_000, 500_000, 2_000_000]),
         clump_cells: take.pick(&[1, 1, 4, 28]),
         overload_cells: 0,
     }
 }
 
-fn port_config(take: &mut Take<'_>) -> PortConfig {
+fn port_config(take: &mut Take<'_>, form: HeaderForm) -> PortConfig {
     PortConfig {
-        form: take.pick(&[HeaderForm::Uni, HeaderForm::Nni]),
+        form,
         format: take.pick(&[CellFormat::WithHec, CellFormat::NoHec]),
         budget: take.pick(&[64, 5, 16, 100]),
         discard_unread: take.u8() == 0xff,

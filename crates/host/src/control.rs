@@ -22,7 +22,7 @@ mod tests {
 
     use super::*;
     use cellgate_core::adapter::{AdapterState, PortStats, VcId, VcIndex};
-    use cellgate_core::keeper::UdpReport;
+    use cellgate_core::keeper::{MeetingReport, TROUBLE_LEN_MAX, UdpReport};
 
     #[test]
     fn a_full_list_of_vcs_fits_a_message_however_much_they_have_counted() {
@@ -166,6 +166,11 @@ mod tests {
             strays,
             pseudowire: Some(pseudowire),
             line: Some(line),
+            meeting: Some(MeetingReport {
+                joined: false,
+                parted: Some(Time::from_ns(MOST)),
+                trouble: Some("\"".repeat(TROUBLE_LEN_MAX)),
+            }),
         };
         let reply = Reply {
             id: MOST,

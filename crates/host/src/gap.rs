@@ -76,6 +76,7 @@ impl Gaps {
             step_max_ns: self.step_max_ns.load(Relaxed),
             step_histogram: all(&self.step_histogram),
             rests: self.rests.report(|_| None),
+            unlocked: 0,
         }
     }
 

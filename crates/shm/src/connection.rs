@@ -38,7 +38,8 @@ struct Cold {
     /// Of an AAL3/4 VC that receives.
     reassembler: Option<Box<aal34::Reassembler>>,
     /// What the handle's views look at.
-    _maps: [Option<Map>; 3],
+    maps: [Option<Map>; 3],
+    is_locked: bool,
 }
 
 impl ConnectionMemory {
@@ -118,6 +119,24 @@ impl ConnectionMemory {
         self
     }
 
+    /// Keeps its buffers and queues where they are, as far as this process may (`RLIMIT_MEMLOCK`,
+    /// which counts a receive buffer twice: it is mapped so).
+    ///
+    /// # Errors
+    /// The kernel refuses; they serve as well, while it has no need of their pages.
+    pub fn lock(&mut self) -> Result<(), ShmError> {
+        self.cold.maps.iter().flatten().try_for_each(Map::lock)?;
+        self.cold.is_locked = true;
+        Ok(())
+    }
+
+    /// Octets that are mapped and not locked.
+    pub fn unlocked(&self) -> u64 {
+        let maps = self.cold.maps.iter().flatten();
+        let mapped = maps.map(|map| map.mapped_len() as u64).sum();
+        if self.cold.is_locked { 0 } else { mapped }
+    }
+
     pub fn geometry(&self) -> &ConnectionGeometry {
         &self.cold.geometry
     }
@@ -143,7 +162,8 @@ impl ConnectionMemory {
                 from_client: view(&maps[1]),
                 staging: vec![0; staging_len].into_boxed_slice(),
                 reassembler: None,
-                _maps: maps,
+                maps,
+                is_locked: false,
             }),
         }
     }

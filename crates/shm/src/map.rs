@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cellgate_core::queue::Words;
 use cellgate_core::queue::layout::PAGE_LEN;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, mmap_anonymous, munmap};
 
 use crate::ShmError;
 
@@ -217,6 +217,25 @@ impl Map {
             .map_err(ShmError::system("mmap"))?;
         }
         Ok(map)
+    }
+
+    /// Keeps its pages where they are until they are unmapped, as far as this process may
+    /// (`RLIMIT_MEMLOCK`).
+    pub(crate) fn lock(&self) -> Result<(), ShmError> {
+        let Backing::Mapped { len } = self.backing else {
+            return Ok(());
+        };
+        let base = self.words.base.as_ptr().cast::<c_void>();
+        // SAFETY: the range is this mapping; whether it is locked changes no octet of it.
+        unsafe { mlock(base, len) }.map_err(ShmError::system("mlock"))
+    }
+
+    /// Octets that are mapped.
+    pub(crate) const fn mapped_len(&self) -> usize {
+        match self.backing {
+            Backing::Mapped { len } => len,
+            Backing::Heap(_) => 0,
+        }
     }
 
     /// Two handles of the same zeroed heap memory of `len` octets (whole pages): the first writes.

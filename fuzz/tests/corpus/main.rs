@@ -73,7 +73,9 @@ fn inputs_that_are_changed_by_chance_pass() {
         let other = &known[next(known.len())].octets;
         let at = next(octets.len());
         match next(4) {
-            0 => octets.splice(at.., other.iter().skip(next(other.len())).copied()).for_each(drop),
+            0 => octets
+                .splice(at.., other.iter().skip(next(other.len())).copied())
+                .for_each(drop),
             1 => octets.truncate(at),
             _ => {}
         }

@@ -12,6 +12,7 @@ mod fed;
 mod files;
 mod files_over;
 mod growth;
+mod joined;
 mod json;
 mod lab;
 mod msna;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::{Daemon, PATIENCE};
 use cellgate::{
-    Admin, Change, Connection, Error, Indication, InterfaceSpec, Link, MessageKind, PingFlow,
-    Refused, Resource,
+    Admin, Change, Connection, Error, HeaderForm, Indication, InterfaceSpec, Link, MessageKind,
+    PingFlow, Refused, Resource,
 };
 
 #[test]
@@ -67,9 +67,8 @@ fn own_peer(name: &str) -> InterfaceSpec {
     InterfaceSpec {
         name: name.to_owned(),
         adapter: None,
-        link: Link::Memory {
-            peer: name.to_owned(),
-        },
+        link: Link::peer(name),
+        form: HeaderForm::Nni,
         line_rate: None,
         line: None,
     }

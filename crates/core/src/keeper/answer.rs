@@ -189,6 +189,9 @@ pub enum ControlError {
     /// The pseudowire cannot be had.
     #[error("no such pseudowire: {0}")]
     Pseudowire(String),
+    /// No other server's adapter can be met at the socket.
+    #[error("{0}")]
+    Meeting(String),
     /// Somebody else has the port's other end.
     #[error("the port's other end is taken")]
     PortTaken,

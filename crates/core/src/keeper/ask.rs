@@ -184,6 +184,12 @@ pub enum Ask {
     /// [`Ask::Connect`] made. Its cells must be of 52 octets. It stays, also when the connection
     /// ends, until the port gets something else. Answered by [`Answer::Pseudowire`].
     Pseudowire { port: PortIndex, options: UdpLink },
+    /// Has a port receive from and transmit into the port of another server's adapter, which does
+    /// the same at this path of a socket: whoever finds nobody there listens. It stays, also when
+    /// the connection ends, until the port gets something else, and joins again whenever the other
+    /// end is back; [`PortReport::meeting`](super::PortReport::meeting) tells. Not for connections
+    /// that [`Ask::Connect`] made. Answered by [`Answer::Done`].
+    Meet { port: PortIndex, path: String },
     /// Takes off a port whatever its cells travel over; not for connections that [`Ask::Connect`]
     /// made. Answered by [`Answer::Done`].
     Unlink { port: PortIndex },

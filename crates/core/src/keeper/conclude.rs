@@ -106,7 +106,7 @@ impl Keeper {
                 self.reply(asker, answer, enclosed);
                 self.release(making.handle);
             }
-            Pending::Pseudowire {
+            Pending::BothEnds {
                 asker,
                 port,
                 before: [receive, transmit],

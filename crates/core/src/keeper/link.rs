@@ -15,14 +15,22 @@ use crate::wire::{CellPseudowire, IpVersion, Label, VpiVci};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Link {
-    /// Memory of this machine, to another interface of this server: what one sends, the other
-    /// receives. With its own name: what it sends, it receives.
-    Memory {
-        /// The other's name. The one that is added first waits for it.
-        peer: String,
-    },
+    /// Memory of this machine: what one end sends, the other receives.
+    Memory(MemoryLink),
     /// A pseudowire over UDP (RFC 4717 in RFC 7510).
     Udp(UdpLink),
+}
+
+/// Whose the other end of a memory link is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryLink {
+    /// That of the interface of this server that has this name. The one that is added first waits
+    /// for it. With its own name: what it sends, it receives.
+    Peer(String),
+    /// That of another server's interface with the same path: whoever finds nobody there listens,
+    /// the other connects.
+    Socket(String),
 }
 
 /// The longest IP packet of Ethernet in octets.
@@ -40,6 +48,22 @@ impl Link {
     /// The UDP port of MPLS in UDP (RFC 7510), where an address names none.
     const MPLS_IN_UDP: u16 = 6635;
 
+    /// Octets of a socket's path at most (`sun_path`, with the 0 at its end: 108).
+    pub const SOCKET_LEN_MAX: usize = 107;
+
+    /// Memory, to the interface of this server that has this name.
+    pub fn peer(name: impl Into<String>) -> Self {
+        Self::Memory(MemoryLink::Peer(name.into()))
+    }
+
+    /// The name of the interface of this server that has the other end, if one has.
+    pub fn memory_peer(&self) -> Option<&str> {
+        match self {
+            Self::Memory(MemoryLink::Peer(peer)) => Some(peer),
+            Self::Memory(MemoryLink::Socket(_)) | Self::Udp(_) => None,
+        }
+    }
+
     /// The end of a pseudowire that a text names: an IP address, with or without port.
     ///
     /// # Errors
@@ -54,18 +78,20 @@ impl Link {
     /// What it carries if it cannot carry cells of this VC.
     pub fn bars(&self, vc: VpiVci) -> Option<CellPseudowire> {
         match self {
-            Self::Memory { .. } => None,
+            Self::Memory(_) => None,
             Self::Udp(udp) => (!udp.mode.carries(vc)).then_some(udp.mode),
         }
     }
 }
 
 impl Link {
-    /// What no machine can have of it, if anything: a port 0, where nothing arrives, or a peer that
-    /// is not one host.
+    /// What no machine can have of it, if anything: a port 0, where nothing arrives, a peer that
+    /// is not one host, or a path that no socket can have.
     pub fn mistake(&self) -> Option<String> {
-        let Self::Udp(UdpLink { local, peer, .. }) = self else {
-            return None;
+        let UdpLink { local, peer, .. } = match self {
+            Self::Udp(udp) => udp,
+            Self::Memory(MemoryLink::Peer(_)) => return None,
+            Self::Memory(MemoryLink::Socket(path)) => return socket_mistake(path),
         };
         for (name, address) in [("local", local), ("peer", peer)] {
             if address.port() == 0 {
@@ -111,6 +137,29 @@ impl Link {
             _ => false,
         };
         meets && !apart
+    }
+}
+
+/// Octets of a socket's own name at most: it is bound by way of its directory's descriptor, whose
+/// path in /proc is 27 octets long at most.
+const NAME_LEN_MAX: usize = Link::SOCKET_LEN_MAX - 27;
+
+fn socket_mistake(path: &str) -> Option<String> {
+    let (_, name) = path.rsplit_once('/').unwrap_or_default();
+    let most = Link::SOCKET_LEN_MAX;
+    let names = path.starts_with('/') && !path.ends_with('/') && !path.contains('\0');
+    match path.len() {
+        len if len > most => Some(format!(
+            "socket: a path of {len} octets: at most {most}, as names of sockets are short"
+        )),
+        _ if names && name.len() > NAME_LEN_MAX => Some(format!(
+            "socket: a name of {} octets: at most {NAME_LEN_MAX}",
+            name.len()
+        )),
+        _ if !names => Some(format!(
+            "socket {path:?}: expected a path from the root to a socket, as /run/cellgate/a.sock"
+        )),
+        _ => None,
     }
 }
 
@@ -312,7 +361,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `type memory peer NAME`, or `type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN]
+/// `type memory peer NAME`, `type memory socket PATH`, or
+/// `type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN]
 /// [source-port N] [peer-source-port N] [mtu N] [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS]
 /// [timer TIME]`.
 impl FromStr for Link {
@@ -321,9 +371,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Self, LinkError> {
         let mut words = Words::of(text)?;
         let link = match words.required("type")? {
-            "memory" => Self::Memory {
-                peer: words.required("peer")?.to_owned(),
-            },
+            "memory" => Self::Memory(memory(&mut words)?),
             "udp" => Self::Udp(udp(&mut words)?),
             other => {
                 let text = format!("`type {other}`: expected memory or udp");
@@ -333,6 +381,16 @@ impl FromStr for Link {
         words.finish()?;
         Ok(link)
     }
+}
+
+fn memory(words: &mut Words<'_>) -> Result<MemoryLink, LinkError> {
+    match (words.text("peer"), words.text("socket")) {
+        (Some(peer), None) => Ok(MemoryLink::Peer(peer.to_owned())),
+        (None, Some(path)) => Ok(MemoryLink::Socket(path.to_owned())),
+        (Some(_), Some(_)) => Err("`peer` and `socket`: a link has one other end"),
+        (None, None) => Err("`peer NAME` or `socket PATH` is missing"),
+    }
+    .map_err(|why| LinkError(why.to_owned()))
 }
 
 fn udp(words: &mut Words<'_>) -> Result<UdpLink, LinkError> {
@@ -381,7 +439,8 @@ impl fmt::Display for Link {
             pack,
             timer_ns,
         } = match self {
-            Self::Memory { peer } => return write!(f, "memory peer {peer}"),
+            Self::Memory(MemoryLink::Peer(peer)) => return write!(f, "memory peer {peer}"),
+            Self::Memory(MemoryLink::Socket(path)) => return write!(f, "memory socket {path}"),
             Self::Udp(udp) => udp,
         };
         write!(
@@ -484,12 +543,35 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_s_path_begins_at_the_root_and_is_short() {
+        let mistake = |path: &str| Link::Memory(MemoryLink::Socket(path.to_owned())).mistake();
+        let (longest, longer) = ("x".repeat(80), "x".repeat(81));
+        for path in ["/run/cellgate/a.sock", "/a", &format!("/{longest}")] {
+            assert_eq!(mistake(path), None, "{path}");
+            let text = format!("type memory socket {path}");
+            assert_eq!(format!("type {}", text.parse::<Link>().unwrap()), text);
+        }
+        for (path, part) in [
+            ("", "from the root"),
+            ("a.sock", "from the root"),
+            ("/run/", "from the root"),
+            ("/a\0b", "from the root"),
+            (&format!("/{longer}"), "a name of 81 octets"),
+            (&format!("/{longest}/{longest}"), "a path of 162 octets"),
+        ] {
+            let told = mistake(path).expect(path);
+            assert!(told.contains(part), "{path:?}: {told}");
+        }
+    }
+
+    #[test]
     fn words_that_make_no_link_are_said() {
         for (text, part) in [
             ("", "type VALUE"),
             ("type", "`type` has no value"),
             ("type tin", "memory or udp"),
-            ("type memory", "peer VALUE"),
+            ("type memory", "`peer NAME` or `socket PATH`"),
+            ("type memory peer a socket /b", "one other end"),
             ("type memory peer a peer b", "`peer` comes twice"),
             ("type memory peer b mtu 3", "`mtu` is not known"),
             ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),

@@ -6,7 +6,7 @@ use super::records::{
     Asker, AttachmentRecord, Chore, Connection, Pending, PortRecord, Region, VcRecord,
 };
 use super::{Answer, Ask, ControlError, Hello, Reply, Request};
-use crate::adapter::{AttachmentIndex, Outcome, VcId, VcIndex};
+use crate::adapter::{AttachmentIndex, Outcome, PortConfig, PortIndex, VcId, VcIndex};
 use crate::queue::{AttachmentSizes, ConnectionSizes};
 
 /// A control connection, never used twice.
@@ -299,6 +299,11 @@ impl Keeper {
     pub fn attachments(&self) -> impl Iterator<Item = (AttachmentIndex, Handle)> {
         let all = self.attachments.iter();
         all.map(|(index, record)| (*index, record.files))
+    }
+
+    /// How a port is configured; none: there is no such port.
+    pub fn port(&self, port: PortIndex) -> Option<&PortConfig> {
+        self.config.hello.config.ports.get(usize::from(port.0))
     }
 
     /// Whether somebody who governs the adapter is there.

@@ -17,6 +17,7 @@ mod ask;
 mod conclude;
 mod link;
 mod machine;
+mod meeting;
 mod memory;
 mod records;
 mod report;
@@ -28,13 +29,16 @@ pub use answer::{Answer, ControlError, Hello, Reply, TakenUp};
 pub use ask::{
     Ask, ENUMERATE_MAX, KEPT_MAX, NewRegion, PORTS_MAX, RECORD_MAX, ReceiveInto, Request, VERSION,
 };
-pub use link::{Link, LinkError, UdpLink, UdpLinkError};
+pub use link::{Link, LinkError, MemoryLink, UdpLink, UdpLinkError};
 pub use machine::{
     ConnectionId, Done, Handle, Keeper, KeeperConfig, KeptVc, Making, Order, Output,
 };
+pub use meeting::{
+    HAIL_DESCRIPTORS, Hail, MEETING_VERSION, Meeting, Misfit, TROUBLE_LEN_MAX, Word,
+};
 pub use memory::PrivateMemory;
 pub use report::{
-    GapReport, PortReport, QueueReport, Refusals, RestReport, UdpDiscards, UdpReport,
+    GapReport, MeetingReport, PortReport, QueueReport, Refusals, RestReport, UdpDiscards, UdpReport,
 };
 pub use requests::LOOPBACKS_MAX;
 pub use scheduling::{Idle, Scheduling, WakeUp};

@@ -154,8 +154,8 @@ pub(super) enum Pending {
         /// For an end that the asker gets.
         reply: Option<(Making, PortSizes)>,
     },
-    /// A port gets a pseudowire for both its ends.
-    Pseudowire {
+    /// A port gets a link of the adapter's own for both its ends.
+    BothEnds {
         asker: Asker,
         port: PortIndex,
         /// Who had the receive end and the transmit end until now.
@@ -180,7 +180,7 @@ impl Pending {
             | Self::Plain { asker }
             | Self::Loopback { asker }
             | Self::Configure { asker, .. }
-            | Self::Pseudowire { asker, .. }
+            | Self::BothEnds { asker, .. }
             | Self::Unlink { asker, .. }
             | Self::Port { asker, .. } => Some(*asker),
             Self::Detach { asker, .. } | Self::Close { asker, .. } => *asker,

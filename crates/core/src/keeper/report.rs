@@ -33,6 +33,10 @@ pub struct GapReport {
     pub step_histogram: Vec<u64>,
     /// What is no gap: the firmware rested.
     pub rests: RestReport,
+    /// Octets of connections' memory that the kernel did not let the adapter lock, where that is
+    /// wanted: it may take them away, which makes a gap.
+    #[serde(default)]
+    pub unlocked: u64,
 }
 
 impl GapReport {
@@ -59,6 +63,7 @@ impl GapReport {
             step_max_ns: self.step_max_ns,
             step_histogram: minus(&self.step_histogram, &earlier.step_histogram),
             rests: self.rests.since(&earlier.rests),
+            unlocked: self.unlocked,
         }
     }
 }
@@ -111,7 +116,7 @@ impl RestReport {
 }
 
 /// One port's two directions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortReport {
     /// What is sent to the adapter.
     pub receive: QueueReport,
@@ -123,6 +128,20 @@ pub struct PortReport {
     pub pseudowire: Option<UdpReport>,
     /// Of the line on which it receives, if that is impaired.
     pub line: Option<LineCounts>,
+    /// Of a memory link to another server, if that is its link.
+    #[serde(default)]
+    pub meeting: Option<MeetingReport>,
+}
+
+/// How one end of a memory link between servers does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeetingReport {
+    /// The other end is there.
+    pub joined: bool,
+    /// When it was there last; none: never, or it is.
+    pub parted: Option<Time>,
+    /// Why it is not there, where more than nobody is in the way.
+    pub trouble: Option<String>,
 }
 
 /// A queue of cells between two processes.

@@ -162,15 +162,11 @@ impl Keeper {
                 let clump = self.config.hello.config.clump_cells;
                 let fits = options.fits(clump);
                 fits.map_err(|error| ControlError::Pseudowire(error.to_string()))?;
-                let ends = self.port_mut(port)?;
-                let before = [ends.receive, ends.transmit];
-                (ends.receive, ends.transmit) = (Some(asker.connection), Some(asker.connection));
-                let pending = Pending::Pseudowire {
-                    asker,
-                    port,
-                    before,
-                };
-                self.order(pending, ask, None, Vec::new());
+                self.take_both(asker, port, ask)?;
+            }
+            Ask::Meet { port, .. } => {
+                self.ensure_free(asker, port)?;
+                self.take_both(asker, port, ask)?;
             }
             Ask::Unlink { port } => {
                 self.ensure_free(asker, port)?;
@@ -405,6 +401,20 @@ impl Keeper {
         Ok(())
     }
 
+    /// Takes both ends of a port for a link that is the adapter's own.
+    fn take_both(&mut self, asker: Asker, port: PortIndex, ask: Ask) -> Handled {
+        let ends = self.port_mut(port)?;
+        let before = [ends.receive, ends.transmit];
+        (ends.receive, ends.transmit) = (Some(asker.connection), Some(asker.connection));
+        let pending = Pending::BothEnds {
+            asker,
+            port,
+            before,
+        };
+        self.order(pending, ask, None, Vec::new());
+        Ok(())
+    }
+
     /// Whether nobody else who still lives has an end of a port.
     fn ensure_free(&mut self, asker: Asker, port: PortIndex) -> Handled {
         let ends = self.port_mut(port)?;
@@ -513,6 +523,7 @@ fn concerns_everybody(ask: &Ask) -> bool {
         ask,
         Ask::Configure { .. }
             | Ask::Pseudowire { .. }
+            | Ask::Meet { .. }
             | Ask::Unlink { .. }
             | Ask::Line { .. }
             | Ask::Loopback { .. }

@@ -3,10 +3,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Refused;
 use crate::adapter::{PortIndex, PortStats};
 use crate::contract::CellRate;
 use crate::keeper::Link;
 use crate::line::{LineCounts, LineSpec};
+use crate::wire::{CellFormat, HeaderForm, VpiVci};
 
 /// An interface to add: a link on a port of the adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,12 +21,52 @@ pub struct InterfaceSpec {
     pub adapter: Option<String>,
     /// What carries its cells.
     pub link: Link,
+    /// Of its cells: a UNI's have a GFC, and VPIs from 0 to 255.
+    #[serde(default, skip_serializing_if = "HeaderForm::is_nni")]
+    pub form: HeaderForm,
     /// Cells/s that it can send and receive; none: 353,207, an OC-3c.
     #[serde(default)]
     pub line_rate: Option<CellRate>,
     /// How the line is impaired on which its cells arrive; none: it is clean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Box<LineSpec>>,
+}
+
+impl InterfaceSpec {
+    /// What no machine can have of it, if anything, and the key that says so.
+    pub fn mistake(&self) -> Option<(&'static str, String)> {
+        if let Some(mistake) = self.link.mistake() {
+            return Some(("link", mistake));
+        }
+        let uni = matches!(self.link, Link::Udp(_)) && self.form == HeaderForm::Uni;
+        // RFC 4717: the VPI of a cell in a packet has 12 bits, in all modes that send one.
+        let why = "a pseudowire's cells have VPIs of 12 bits and no GFC: `form = \"nni\"`, or none";
+        uni.then(|| ("form", why.to_owned()))
+    }
+
+    /// Why it carries no cells of this VC, if it does not.
+    pub fn bars(&self, vc: VpiVci) -> Option<Refused> {
+        if vc.vpi() > self.form.vpi_max() {
+            return Some(Refused::VpiTooLarge { vpi: vc.vpi() });
+        }
+        let carried = self.link.bars(vc)?;
+        Some(Refused::NotCarried { carried })
+    }
+
+    /// Cells on its link: those of a UNI have a HEC, which their receiver judges.
+    pub const fn format(&self) -> CellFormat {
+        match self.form {
+            HeaderForm::Uni => CellFormat::WithHec,
+            HeaderForm::Nni => CellFormat::NoHec,
+        }
+    }
+
+    /// Whether the other end of a memory link speaks another form; that is told.
+    pub fn differs(&self, peer: &Self) -> Option<String> {
+        let (name, theirs, ours) = (&peer.name, peer.form.name(), self.form.name());
+        (self.form != peer.form)
+            .then(|| format!("its peer {name} is {theirs}, this one {ours}: give both one `form`"))
+    }
 }
 
 /// An interface as the list shows it.
@@ -35,7 +77,8 @@ pub struct InterfaceInfo {
     pub spec: InterfaceSpec,
     /// The adapter's port.
     pub port: PortIndex,
-    /// Whether its link is there: the peer of a memory link is added, a pseudowire has its sockets.
+    /// Whether its link is there: the peer of a memory link is added, or another server's is met, a
+    /// pseudowire has its sockets.
     pub up: bool,
     /// Connections on it.
     pub connections: u32,
@@ -58,7 +101,8 @@ pub enum InterfaceState {
     Down,
     /// It carries cells, as far as this end can know.
     Up,
-    /// A pseudowire whose peer has sent nothing for a while.
+    /// A pseudowire whose peer has sent nothing for a while, or a memory link to another server
+    /// whose other end is nobody's.
     NoPeer {
         /// For how long, in nanoseconds; none: never since the link was made.
         silent_ns: Option<u64>,
@@ -69,6 +113,8 @@ pub enum InterfaceState {
         /// Why, in the kernel's words.
         reason: String,
     },
+    /// A memory link to another server that more keeps apart than that nobody is there.
+    NoLink { reason: String },
 }
 
 /// What an interface has thrown away, or could not send.
@@ -213,6 +259,7 @@ impl core::fmt::Display for InterfaceState {
                 silent_ns: Some(ns),
             } => write!(f, "no peer seen for {} s", ns / 1_000_000_000),
             Self::CannotSend { reason } => write!(f, "cannot send: {reason}"),
+            Self::NoLink { reason } => write!(f, "no link: {reason}"),
         }
     }
 }

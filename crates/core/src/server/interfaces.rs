@@ -4,7 +4,7 @@ use super::connection::Asker;
 use super::machine::{Pending, Server};
 use super::{
     AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Address, Bugs, Change, Confirm,
-    Indication, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, On, Refused,
+    Indication, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, On, Refused,
 };
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
@@ -47,10 +47,7 @@ impl Interface {
     }
 
     fn memory_peer(&self) -> Option<&str> {
-        match &self.spec.link {
-            Link::Memory { peer } => Some(peer),
-            Link::Udp { .. } => None,
-        }
+        self.spec.link.memory_peer()
     }
 }
 
@@ -78,8 +75,8 @@ impl<B: Bugs> Server<B> {
             )
         };
         let interface = named.filter(usable).ok_or(Refused::NoInterface)?;
-        if let Some(carried) = interface.spec.link.bars(address.vc) {
-            return Err(Refused::NotCarried { carried });
+        if let Some(refused) = interface.spec.bars(address.vc) {
+            return Err(refused);
         }
         Ok(Found {
             address: Address {
@@ -140,7 +137,7 @@ impl<B: Bugs> Server<B> {
         if self.interfaces.len() as u64 >= self.config.limits.interfaces.into() {
             return no("there are as many as there can be");
         }
-        if let Some(mistake) = spec.link.mistake() {
+        if let Some((_, mistake)) = spec.mistake() {
             return no(&mistake);
         }
         let mut all = self.interfaces.values();
@@ -150,7 +147,7 @@ impl<B: Bugs> Server<B> {
                 "{name} has its local address: give both a peer_source_port, or another address"
             ));
         }
-        if let Link::Memory { peer } = &spec.link {
+        if let Some(peer) = spec.link.memory_peer() {
             let other = self.interfaces.get(peer);
             if !Address::is_interface_name(peer) {
                 return no("its peer's name cannot be one");
@@ -158,8 +155,11 @@ impl<B: Bugs> Server<B> {
             if other.is_some_and(|other| other.memory_peer() != Some(&spec.name)) {
                 return no("its peer has another peer");
             }
+            if let Some(why) = other.and_then(|other| spec.differs(&other.spec)) {
+                return no(&why);
+            }
             let mut others = self.interfaces.values();
-            if others.any(|o| o.memory_peer() == Some(&spec.name) && o.spec.name != *peer) {
+            if others.any(|o| o.memory_peer() == Some(&spec.name) && o.spec.name != peer) {
                 return no("another interface waits for this name");
             }
         }
@@ -353,6 +353,7 @@ impl<B: Bugs> Server<B> {
                 continue;
             };
             interface.up = false;
+            interface.state = InterfaceState::Down;
             interface.linked = false;
             // A new link counts anew.
             interface.dropped_cells = None;

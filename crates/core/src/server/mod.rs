@@ -50,7 +50,8 @@ mod state;
 mod take_up;
 mod threshold;
 
-pub use crate::keeper::{Idle, Link, UdpLink};
+pub use crate::keeper::{Idle, Link, MemoryLink, UdpLink};
+pub use crate::wire::HeaderForm;
 pub use crate::wire::OamFlow as PingFlow;
 pub use adapter_port::{
     AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, On, Output, Peer,

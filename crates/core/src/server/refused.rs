@@ -169,6 +169,11 @@ pub enum Refused {
         /// What it carries.
         carried: CellPseudowire,
     },
+    /// The address has a VPI that a UNI has no bits for.
+    #[error(
+        "VPI {vpi}: a UNI has VPIs from 0 to 255; `form = \"nni\"` of its interface has 0 to 4095"
+    )]
+    VpiTooLarge { vpi: u16 },
     /// The interface cannot be had.
     #[error("the interface cannot be had: {0}")]
     Interface(String),

@@ -110,6 +110,8 @@ pub struct Health {
     pub gaps_total_ns: u64,
     /// How it has rested, but for who ended that, and who did for nothing, by attachment.
     pub rests: Option<(RestInfo, Vec<(AttachmentIndex, u64)>)>,
+    /// Octets of connections' memory that are not locked, though that is wanted.
+    pub unlocked: u64,
     /// Of ports with a link.
     pub ports: Vec<PortHealth>,
 }

@@ -47,15 +47,42 @@ impl CellFormat {
 }
 
 /// Which of the two header layouts of I.361 an interface speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HeaderForm {
     /// GFC (4 bits), VPI (8), VCI (16): the GFC is no part of the address.
     Uni,
     /// VPI (12 bits), VCI (16).
+    #[default]
     Nni,
 }
 
+impl core::str::FromStr for HeaderForm {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "uni" => Ok(Self::Uni),
+            "nni" => Ok(Self::Nni),
+            _ => Err("expected uni or nni"),
+        }
+    }
+}
+
 impl HeaderForm {
+    /// Its name, with its article.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uni => "a UNI",
+            Self::Nni => "an NNI",
+        }
+    }
+
+    /// Whether it is that of an NNI.
+    pub const fn is_nni(&self) -> bool {
+        matches!(self, Self::Nni)
+    }
+
     /// The largest VPI a header of this form can name.
     pub const fn vpi_max(self) -> u16 {
         match self {

@@ -20,6 +20,7 @@
 mod board;
 pub(crate) mod due;
 mod firmware;
+mod meetings;
 mod memory;
 mod orders;
 mod ports;

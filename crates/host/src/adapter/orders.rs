@@ -23,13 +23,15 @@ use super::ports::{End, NewEnds};
 use super::service::Service;
 use super::sockets::{Held, Shared};
 use super::sources::Source;
+use super::wakers::Whose;
+use crate::clock::MonotonicClock;
 use crate::closer::Closer;
 use crate::control::pair;
 use crate::link::udp::{UdpError, UdpReceiver, UdpSender, UdpSink, UdpSource};
 use crate::link::{CellSender, MemorySink, MemorySource, PortLine, ReceiveEnd, TransmitEnd};
 
 /// How an order has begun.
-enum Begun {
+pub(super) enum Begun {
     /// The firmware ends it.
     Sent,
     /// It is done.
@@ -37,12 +39,12 @@ enum Begun {
 }
 
 impl Begun {
-    fn now(answer: Answer) -> Begun {
+    pub(super) fn now(answer: Answer) -> Begun {
         Begun::Answer(Box::new(answer))
     }
 }
 
-type Result<T> = std::result::Result<T, ControlError>;
+pub(super) type Result<T> = std::result::Result<T, ControlError>;
 
 impl Service {
     pub(super) fn carry_out(&mut self, order: Order) {
@@ -146,22 +148,31 @@ impl Service {
                 port,
                 config,
             },
-            Ask::ReceivePort { port } => return self.receive_port(ticket, port, needed(making)?),
-            Ask::TransmitPort { port } => return self.transmit_port(ticket, port, needed(making)?),
+            Ask::ReceivePort { port } => {
+                self.meetings.end(port);
+                return self.receive_port(ticket, port, needed(making)?);
+            }
+            Ask::TransmitPort { port } => {
+                self.meetings.end(port);
+                return self.transmit_port(ticket, port, needed(making)?);
+            }
             Ask::Join {
                 port,
                 sizes,
                 files_generation,
             } => {
+                self.meetings.end(port);
                 let joined = self.joined(from, sizes, files_generation, came)?;
                 return Ok(self.transmit_into(ticket, port, joined));
             }
-            Ask::Pseudowire { port, options } => return self.pseudowire(ticket, port, &options),
+            Ask::Pseudowire { port, options } => {
+                self.meetings.end(port);
+                return self.pseudowire(ticket, port, &options);
+            }
+            Ask::Meet { port, path } => return self.meet(port, path),
             Ask::Unlink { port } => {
-                let line = End::default();
-                let dead = PortEnd::DeadLine(0, Arc::clone(&line.counters));
-                let ends = [Some(PortEnd::Silence), Some(dead)];
-                return Ok(self.post_ends(ticket, port, ends, NewEnds::Nothing(line)));
+                self.meetings.end(port);
+                return Ok(self.unlink(ticket, port));
             }
             Ask::Line { port, line } => return self.line(ticket, port, line),
             Ask::PseudowireReport { port } => {
@@ -169,7 +180,11 @@ impl Service {
                 let report = report.ok_or(ControlError::NotYours)?;
                 return Ok(Begun::now(Answer::PseudowireReport(report)));
             }
-            Ask::Ports { from } => return Ok(Begun::now(self.ports.reports(from))),
+            Ask::Ports { from } => {
+                let now = MonotonicClock.now();
+                let of = |port| self.meetings.report(now, port);
+                return Ok(Begun::now(self.ports.reports(from, of)));
+            }
             Ask::Gaps { restart_maxima } => {
                 return Ok(Begun::now(Answer::Gaps(self.gap_report(restart_maxima))));
             }
@@ -193,6 +208,7 @@ impl Service {
         };
         let report = GapReport {
             rests: self.gaps.rests.report(client),
+            unlocked: self.unlocked,
             ..self.gaps.report()
         };
         if restart_maxima {
@@ -275,17 +291,23 @@ impl Service {
             (None, Some([Shared::Given(fd)])) => ReceiveBuffer::File(fd.as_fd()),
             _ => ReceiveBuffer::Own,
         };
-        let (region, files) = make_region(&geometry, making.files_generation, &private, buffer)?;
+        let (mut region, files) =
+            make_region(&geometry, making.files_generation, &private, buffer)?;
+        // What cannot be locked serves as well while the kernel has no need of it.
+        if self.options.scheduling.lock_memory {
+            let _ = region.lock();
+            self.unlocked += region.unlocked();
+        }
         let held = Held::of(vec![Shared::Files(files)]);
         self.held.insert(making.handle, held);
         Ok(region)
     }
 
-    fn port_geometry(&self, port: PortIndex) -> Result<PortGeometry> {
-        let config = self.options.config.ports.get(usize::from(port.0));
+    pub(super) fn port_geometry(&self, port: PortIndex) -> Result<PortGeometry> {
+        let config = self.keeper.port(port).ok_or(ControlError::NotYours)?;
         let sizes = PortSizes {
             cells: self.options.port_cells,
-            format: config.ok_or(ControlError::NotYours)?.format,
+            format: config.format,
         };
         PortGeometry::new(sizes).map_err(bad)
     }
@@ -329,11 +351,22 @@ impl Service {
         files_generation: u32,
         came: Vec<Handle>,
     ) -> Result<TransmitEnd> {
+        let came = came.into_iter();
+        let given = came.filter_map(|handle| self.take_given(handle)).collect();
+        let whose = from.map(Whose::Joined);
+        self.far_end(whose, sizes, files_generation, given)
+    }
+
+    /// The receive port of another adapter, which `whose` thread wakes (none: nobody need be
+    /// woken), by the descriptors that the other adapter has made.
+    pub(super) fn far_end(
+        &mut self,
+        whose: Option<Whose>,
+        sizes: PortSizes,
+        files_generation: u32,
+        given: Vec<Closer>,
+    ) -> Result<TransmitEnd> {
         let geometry = PortGeometry::new(sizes).map_err(bad)?;
-        let given: Vec<Closer> = came
-            .into_iter()
-            .filter_map(|handle| self.take_given(handle))
-            .collect();
         let [from_adapter, from_client, page, bell] = <[Closer; 4]>::try_from(given)
             .map_err(|_| ControlError::BadDescriptor("four are needed".to_owned()))?
             .map(Closer::into_inner);
@@ -350,8 +383,8 @@ impl Service {
         let unusable = |error: ShmError| ControlError::BadDescriptor(error.to_string());
         let (sender, asleep) = (sender.map_err(unusable)?, asleep.map_err(unusable)?);
         // A write to what somebody has given may take its time: a thread for that user does it.
-        let others = asleep.filter(|_| !is_own).zip(from);
-        let call = others.map(|(asleep, from)| self.wakers.adapter(from, bell, asleep));
+        let others = asleep.filter(|_| !is_own).zip(whose);
+        let call = others.map(|(asleep, whose)| self.wakers.adapter(whose, bell, asleep));
         let call = call.transpose().map_err(kernel)?;
         Ok(TransmitEnd::Memory(MemorySink::new(sender, call)))
     }
@@ -421,7 +454,15 @@ impl Service {
         Ok(self.post(HostCommand::Line { ticket, port, line }))
     }
 
-    fn post_ends(
+    /// A port has no link any more.
+    pub(super) fn unlink(&mut self, ticket: u64, port: PortIndex) -> Begun {
+        let line = End::default();
+        let dead = PortEnd::DeadLine(0, Arc::clone(&line.counters));
+        let ends = [Some(PortEnd::Silence), Some(dead)];
+        self.post_ends(ticket, port, ends, NewEnds::Nothing(line))
+    }
+
+    pub(super) fn post_ends(
         &mut self,
         ticket: u64,
         port: PortIndex,
@@ -442,6 +483,11 @@ impl Service {
         match completion {
             HostCompletion::Adapter(completion, bell) => {
                 let Completion { ticket, result, .. } = completion;
+                if let (true, Some(region)) =
+                    (self.options.scheduling.lock_memory, &completion.region)
+                {
+                    self.unlocked = self.unlocked.saturating_sub(region.unlocked());
+                }
                 // Unmapped here, off the firmware thread, before the budget gets it back.
                 drop::<(Option<HostRegion>, Option<HostAttachment>)>((
                     completion.region,
@@ -481,10 +527,10 @@ fn needed(making: Option<Making>) -> Result<Making> {
     making.ok_or_else(|| ControlError::BadMessage("nothing to make".to_owned()))
 }
 
-fn bad(error: GeometryError) -> ControlError {
+pub(super) fn bad(error: GeometryError) -> ControlError {
     ControlError::BadGeometry(error.to_string())
 }
 
-fn kernel(error: impl std::fmt::Display) -> ControlError {
+pub(super) fn kernel(error: impl std::fmt::Display) -> ControlError {
     ControlError::Kernel(error.to_string())
 }

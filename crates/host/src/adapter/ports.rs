@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use cellgate_core::adapter::{PortIndex, PortStats};
-use cellgate_core::keeper::{Answer, ControlError, PORTS_MAX, PortReport, UdpReport};
+use cellgate_core::keeper::{
+    Answer, ControlError, MeetingReport, PORTS_MAX, PortReport, UdpReport,
+};
 use cellgate_core::line::LineCounts;
 
 use super::sources::RestBell;
@@ -49,13 +51,14 @@ impl Port {
     }
 
     /// What it has counted in all.
-    fn report(&self) -> PortReport {
+    fn report(&self, meeting: Option<MeetingReport>) -> PortReport {
         PortReport {
             receive: self.receive.counters.report(),
             transmit: self.transmit.counters.report(),
             strays: self.strays.read(),
             pseudowire: self.pseudowire_report(),
             line: self.line.as_ref().map(|line| line.read()),
+            meeting,
         }
     }
 }
@@ -67,6 +70,8 @@ pub(super) enum NewEnds {
         end: End,
     },
     Pseudowire([End; 2], [Arc<Shown<UdpReport>>; 2], Box<Answer>),
+    /// Those of a link to another server's adapter.
+    Met([End; 2]),
     /// None, and where it counts what it drops.
     Nothing(End),
     Line(Option<Arc<Shown<LineCounts>>>),
@@ -97,6 +102,9 @@ impl Ports {
                 port.pseudowire = Some(shown);
                 return *answer;
             }
+            NewEnds::Met([receive, transmit]) => {
+                (port.receive, port.transmit) = (receive, transmit);
+            }
             NewEnds::Nothing(line) => {
                 (port.receive, port.transmit) = (End::default(), line);
                 port.pseudowire = None;
@@ -106,9 +114,14 @@ impl Ports {
         Answer::Done
     }
 
-    /// What ports have counted, from one on.
-    pub(super) fn reports(&self, from: PortIndex) -> Answer {
-        let ports = self.0.iter().skip(from.0.into()).take(PORTS_MAX);
-        Answer::Ports(ports.map(Port::report).collect())
+    /// What ports have counted, from one on; `meeting` tells how each has met another server's.
+    pub(super) fn reports(
+        &self,
+        from: PortIndex,
+        meeting: impl Fn(PortIndex) -> Option<MeetingReport>,
+    ) -> Answer {
+        let ports = (0..).map(PortIndex).zip(&self.0);
+        let ports = ports.skip(from.0.into()).take(PORTS_MAX);
+        Answer::Ports(ports.map(|(at, port)| port.report(meeting(at))).collect())
     }
 }

@@ -20,6 +20,7 @@ use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
 
 use super::AdapterOptions;
 use super::board::{HostCommand, HostCompletion};
+use super::meetings::{Meetings, own_ticket};
 use super::ports::{NewEnds, Ports};
 use super::sockets::{Held, Outgoing, Shared, Socket};
 use super::sources::{RestBell, Sources};
@@ -71,6 +72,9 @@ pub(super) struct Service {
     pub(super) changing: BTreeMap<u64, (PortIndex, NewEnds)>,
     pub(super) channels: ServiceChannels,
     pub(super) wakers: Wakers,
+    pub(super) meetings: Meetings,
+    /// Octets of connections that are to be locked and are not.
+    pub(super) unlocked: u64,
     pub(super) listener: Option<Entrance>,
     /// When the own socket is looked at.
     next_look: Time,
@@ -81,6 +85,7 @@ struct Ready {
     completions: bool,
     listener: bool,
     connections: Vec<(ConnectionId, PollFlags)>,
+    meetings: bool,
 }
 
 impl Service {
@@ -119,6 +124,8 @@ impl Service {
             changing: BTreeMap::new(),
             channels,
             wakers,
+            meetings: Meetings::default(),
+            unlocked: 0,
             listener,
             next_look: MonotonicClock.now(),
         }
@@ -154,6 +161,9 @@ impl Service {
             for (id, flags) in ready.connections {
                 self.serve(id, flags, &mut buffer);
             }
+            if ready.meetings {
+                self.turn_meetings(&mut buffer);
+            }
             let replaced = self.look();
             self.flush();
             let unreachable = self.keeper.is_alone() && self.listener.is_none();
@@ -178,11 +188,20 @@ impl Service {
         if let Some(listener) = &self.listener {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
+        let (own, now) = (fds.len(), MonotonicClock.now());
+        let busy = |port| self.changing.contains_key(&own_ticket(port));
+        fds.extend(
+            self.meetings
+                .poll(busy)
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        let meets = self.meetings.next_deadline(busy);
         let holds = self.sockets.values().any(Socket::is_held);
-        let look_ns = self.next_look.since_ns(MonotonicClock.now());
+        let look_ns = self.next_look.since_ns(now);
         let idle_ns = [
             self.listener.is_some().then_some(look_ns),
             holds.then_some(RETRY_NS),
+            meets.map(|due| due.since_ns(now)),
         ];
         let idle = idle_ns.into_iter().flatten().min();
         let idle = idle.and_then(|ns| Timespec::try_from(Duration::from_nanos(ns)).ok());
@@ -191,6 +210,7 @@ impl Service {
             Err(Errno::INTR) => return Ok(Ready::none()),
             Err(error) => return Err(error.into()),
         }
+        let (fds, met) = fds.split_at(own);
         let clients = fds[1..].iter().zip(self.sockets.keys());
         Ok(Ready {
             completions: !fds[0].revents().is_empty(),
@@ -200,6 +220,8 @@ impl Service {
                 .map(|(fd, id)| (*id, fd.revents()))
                 .filter(|(_, flags)| !flags.is_empty())
                 .collect(),
+            meetings: met.iter().any(|fd| !fd.revents().is_empty())
+                || meets.is_some_and(|due| due <= MonotonicClock.now()),
         })
     }
 
@@ -414,6 +436,7 @@ impl Ready {
             completions: false,
             listener: false,
             connections: Vec::new(),
+            meetings: false,
         }
     }
 }

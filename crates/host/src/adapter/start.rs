@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
-use cellgate_core::adapter::{Adapter, PortStats, Refusal};
+use cellgate_core::adapter::{Adapter, Config, PortStats, Refusal};
 use cellgate_core::keeper::{Keeper, Scheduling};
 use cellgate_shm::{AdapterPage, Rouser, wake_descriptor};
 
@@ -33,8 +33,10 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let listener = listener
         .map(|path| Entrance::make(path, 0o600, (None, None)))
         .transpose()?;
-    let (command_sender, commands) = sync_channel(Keeper::ORDERS_MAX);
-    let (completion_sender, completions) = sync_channel(Keeper::ORDERS_MAX);
+    // The keeper's orders, and a change of the service's own for each port.
+    let orders = Keeper::ORDERS_MAX + Config::PORTS_MAX;
+    let (command_sender, commands) = sync_channel(orders);
+    let (completion_sender, completions) = sync_channel(orders);
     let posted = Arc::new(AtomicU64::new(0));
     let wake = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
     let cpu = Arc::new(FirmwareCpu::unknown());
@@ -102,6 +104,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     stop.store(true, Ordering::Relaxed);
     service.rouse();
     let joined = thread.join();
+    service.meetings.end_all();
     if let Some(listener) = service.listener.take() {
         listener.remove();
     }

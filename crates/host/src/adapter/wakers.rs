@@ -29,6 +29,7 @@ use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::closer::Closer;
 use crate::meter::Meter;
 use crate::sys::{AdapterCpus, Cpus, Duty, name_thread, take_duty};
+use cellgate_core::adapter::PortIndex;
 use cellgate_core::keeper::ConnectionId;
 
 /// Stack of a thread that makes system calls and nothing else.
@@ -131,11 +132,13 @@ struct User {
 
 /// Whose wake-ups one thread makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
+pub(super) enum Whose {
     /// Those of a user's clients.
     User(u32),
     /// Those of the adapters that somebody has joined to this one.
     Joined(ConnectionId),
+    /// Those of another server's adapter, which this port has met.
+    Met(PortIndex),
 }
 
 /// The threads that wake clients, and other adapters.
@@ -167,17 +170,17 @@ impl Wakers {
         self.call(Whose::User(user), eventfd.into(), asleep)
     }
 
-    /// Another adapter, which `asker` has joined to this one and which wakes by a write to `bell`.
+    /// Another adapter, which wakes by a write to `bell`.
     ///
     /// # Errors
     /// The kernel is out of descriptors or threads.
     pub(super) fn adapter(
         &mut self,
-        asker: ConnectionId,
+        whose: Whose,
         bell: Closer,
         asleep: Waker,
     ) -> io::Result<Call> {
-        self.call(Whose::Joined(asker), bell, asleep)
+        self.call(whose, bell, asleep)
     }
 
     fn call(&mut self, whose: Whose, eventfd: Closer, asleep: Waker) -> io::Result<Call> {

@@ -2,10 +2,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cellgate_shm::socket;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{AtFlags, FileType, Stat, chownat, fstat};
+use rustix::io::Errno;
 use rustix::process::{Gid, getegid, geteuid};
 
 use super::directory::{Directory, Identity, split};
@@ -121,6 +123,20 @@ impl Entrance {
         });
         // If somebody has removed it meanwhile, so much the better.
         let _ = removed;
+    }
+}
+
+/// Connects to whoever listens at `path`; none: nobody does. It waits for `patience` at most.
+///
+/// # Errors
+/// The way there is somebody else's, or who listens lets nobody in.
+pub(crate) fn call(path: &Path, patience: Duration) -> io::Result<Option<OwnedFd>> {
+    let (parent, name) = split(path)?;
+    let directory = Directory::open(parent)?;
+    match socket::dial(&directory.by_descriptor(name), patience) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

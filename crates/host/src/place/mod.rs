@@ -14,6 +14,6 @@ mod lock;
 mod tests;
 
 pub(crate) use directory::Directory;
-pub(crate) use entrance::{Entrance, Look};
+pub(crate) use entrance::{Entrance, Look, call};
 pub(crate) use identity::{Actor, acting_as};
 pub(crate) use lock::Lock;

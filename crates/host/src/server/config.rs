@@ -79,9 +79,8 @@ impl Default for Config {
             interfaces: vec![InterfaceSpec {
                 name: "lo".to_owned(),
                 adapter: None,
-                link: Link::Memory {
-                    peer: "lo".to_owned(),
-                },
+                link: Link::peer("lo"),
+                form: HeaderForm::Nni,
                 line_rate: None,
                 line: None,
             }],

@@ -8,7 +8,7 @@ mod upkeep;
 
 pub(crate) use lives::adapter_socket;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +102,8 @@ pub(super) struct Daemon {
     end: Option<Heard>,
     /// What threads of this process could not have.
     notes: Vec<String>,
+    /// Octets of each adapter's connections that are to be locked and are not.
+    unlocked: BTreeMap<AdapterIndex, u64>,
     /// What goes wrong in the file system.
     troubles: Vec<String>,
     /// What the service manager knows of the configuration.
@@ -171,6 +173,7 @@ impl Daemon {
             ready: false,
             end: None,
             notes,
+            unlocked: BTreeMap::new(),
             troubles: Vec::new(),
             known: String::new(),
             status_changed: false,
@@ -540,6 +543,7 @@ impl Daemon {
                         self.say(&line);
                     }
                 }
+                self.note_unlocked(adapter, health.unlocked);
                 self.server.handle_health(now, adapter, &health);
             }
             News::Lost(why) => {

@@ -47,7 +47,8 @@ pub struct SchedulingRequest {
     /// first (`sched_autogroup_enabled`), nice values count only within one, so the nice value is
     /// given to the new session too.
     pub own_session: bool,
-    /// Have all memory that the adapter was made with in place, locked: no page fault later.
+    /// Have all memory that the adapter was made with in place, locked, and that of connections
+    /// where the kernel lets it: no page fault later.
     pub lock_memory: bool,
 }
 
@@ -269,8 +270,9 @@ fn again(
     write()
 }
 
-/// Brings all memory of the process in and keeps it there; what is mapped later is its maker's
-/// affair. Tells in `scheduling` what came of it.
+/// Brings all memory of the process in and keeps it there; that of connections, which is mapped
+/// later, is locked one by one, so that a limit costs the lock and no connection. Tells in
+/// `scheduling` what came of it.
 pub fn lock_memory(scheduling: &mut Scheduling) {
     match mlockall(MlockAllFlags::CURRENT) {
         Ok(()) => scheduling.locked = true,

@@ -4,9 +4,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::common::*;
-use cellgate_core::adapter::{AttachmentIndex, PortIndex, VcId, VcIndex};
+use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, Refusal, VcId, VcIndex};
 use cellgate_core::queue::{AttachmentSizes, PortSizes};
-use cellgate_core::wire::CellFormat;
+use cellgate_core::wire::{CellFormat, HeaderForm};
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{ClientError, Control, memory_for};
 use cellgate_host::control::{
@@ -212,6 +212,43 @@ fn nobody_touches_what_another_connection_opened() {
     thief.reattach(name, &own, Some(vc.capability())).unwrap();
     assert_eq!(refusal(control.close(name)), ControlError::NotYours);
     thief.close(name).unwrap();
+}
+
+#[test]
+fn a_port_changes_form_and_format_while_nothing_is_on_it() {
+    let (_adapter, mut control) = AdapterThread::spawn(options()).unwrap();
+    let attached = control.attach(attachment_sizes(), false).unwrap();
+    let nni = options().config.ports[0];
+    let uni = PortConfig {
+        form: HeaderForm::Uni,
+        format: CellFormat::WithHec,
+        ..nni
+    };
+    let port = PortIndex(0);
+    control.configure(port, uni).unwrap();
+    let beyond = receives(address(256, 40), 0, &attached, 500);
+    let error = refusal(control.open(beyond, memory_for(500, 4, 0)));
+    assert_eq!(error, ControlError::Refused(Refusal::VpiTooLarge));
+    let request = receives(address(255, 40), 0, &attached, 500);
+    let vc = control.open(request, memory_for(500, 4, 0)).unwrap();
+    let other_form = PortConfig {
+        form: HeaderForm::Nni,
+        ..uni
+    };
+    let error = refusal(control.configure(port, other_form));
+    assert_eq!(error, ControlError::Refused(Refusal::BadParameter));
+    // What is no part of a cell's header may change.
+    control
+        .configure(port, PortConfig { budget: 9, ..uni })
+        .unwrap();
+    control.close(vc.id()).unwrap();
+    control.configure(port, other_form).unwrap();
+    let sender = control.cell_sender(port).unwrap();
+    let error = refusal(control.configure(port, nni));
+    assert!(matches!(error, ControlError::BadGeometry(_)), "{error}");
+    drop(sender);
+    control.ask(Ask::Unlink { port }, &[]).unwrap();
+    control.configure(port, nni).unwrap();
 }
 
 #[test]

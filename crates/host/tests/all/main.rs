@@ -8,6 +8,7 @@ mod control;
 mod crossing;
 mod hostile;
 mod loopback;
+mod meetings;
 mod processes;
 mod server_adapters;
 mod server_daemon;

@@ -11,6 +11,7 @@ use cellgate_host::adapter::{AdapterOptions, AdapterProcess, run_as_child};
 use cellgate_host::client::{ClientError, Control, memory_for, memory_for_aal34};
 use cellgate_host::control::ControlError;
 use cellgate_host::sys::SchedulingRequest;
+use rustix::process::geteuid;
 
 const PDUS: usize = 500;
 
@@ -280,6 +281,70 @@ fn the_firmware_says_how_it_is_scheduled() {
     assert!(nice_had != told, "{scheduling}");
     let unlocked = scheduling.notes.iter().any(|note| note.contains("locked"));
     assert!(scheduling.locked != unlocked, "{scheduling}");
+}
+
+/// Octets of a process that are locked, as the kernel has it.
+fn locked(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn what_connections_have_is_locked_while_they_are_open_or_told() {
+    let mut options = options();
+    options.scheduling.lock_memory = true;
+    let (_adapter, mut control) = spawn(&options);
+    let pid = control.hello().pid;
+    let attached = control.attach(attachment_sizes(), false).unwrap();
+    let before = locked(pid);
+    let request = receives(address(1, 40), 0, &attached, 1_000);
+    let memory = memory_for(1_000, 64, 0);
+    let vc = control.open(request, memory).unwrap();
+    let (grown, unlocked) = (locked(pid) - before, control.gaps(false).unwrap().unlocked);
+    let buffer = u64::from(memory.receive_len);
+    // It is mapped twice, for PDUs that wrap.
+    assert_eq!(grown >= 2 * buffer, unlocked == 0, "{grown} {unlocked}");
+    assert!(unlocked == 0 || unlocked >= 2 * buffer, "{unlocked}");
+    control.close(vc.id()).unwrap();
+    eventually("it stays locked", || (locked(pid) <= before).then_some(()));
+    assert_eq!(control.gaps(false).unwrap().unlocked, 0);
+}
+
+#[test]
+fn what_the_limit_does_not_let_lock_is_told_and_serves_as_well() {
+    if geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
+        return println!("skipped: no setpriv, and root may lock whatever the limit");
+    }
+    let mut options = options();
+    options.scheduling.lock_memory = true;
+    let words = match geteuid().is_root() {
+        true => "ulimit -l 256; exec setpriv --bounding-set=-ipc_lock \"$0\" \"$@\"",
+        false => "ulimit -l 256; exec \"$0\" \"$@\"",
+    };
+    let mut program = Command::new("sh");
+    program
+        .args(["-c", words])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::plays_its_role", "--nocapture"])
+        .env(ROLE, "adapter")
+        .stdout(Stdio::null());
+    let (_adapter, mut control) = AdapterProcess::spawn(program, &options).unwrap();
+    let notes = &control.hello().scheduling.notes;
+    let told = notes.iter().any(|note| note.contains("memory not locked"));
+    assert!(told, "{notes:?}");
+    let mut attached = control.attach(attachment_sizes(), false).unwrap();
+    let request = receives(address(1, 40), 0, &attached, 9_180);
+    let memory = memory_for(9_180, 64, 0);
+    let mut vc = control.open(request, memory).unwrap();
+    let unlocked = control.gaps(false).unwrap().unlocked;
+    assert!(unlocked >= 2 * u64::from(memory.receive_len), "{unlocked}");
+    let mut sender = control.cell_sender(PortIndex(0)).unwrap();
+    send_all(&mut sender, &cells(address(1, 40), &[7; 9_180]));
+    assert_eq!(next_sdu(&mut attached, &mut vc), [7; 9_180]);
+    control.close(vc.id()).unwrap();
+    assert_eq!(control.gaps(false).unwrap().unlocked, 0);
 }
 
 #[test]

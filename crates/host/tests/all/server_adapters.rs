@@ -8,7 +8,9 @@ use std::time::Instant;
 use crate::common::application::*;
 use crate::common::*;
 use cellgate::Admin;
-use cellgate_core::server::{Confirm, Indication, InterfaceSpec, Link, Refused, Request, Resource};
+use cellgate_core::server::{
+    Confirm, HeaderForm, Indication, InterfaceSpec, Link, Refused, Request, Resource,
+};
 use rustix::process::Signal;
 
 const NAMES: [&str; 3] = ["west", "mid", "east"];
@@ -109,9 +111,8 @@ fn a_memory_link_joins_two_adapters() {
     let spec = InterfaceSpec {
         name: "we".to_owned(),
         adapter: Some("mid".to_owned()),
-        link: Link::Memory {
-            peer: "ew".to_owned(),
-        },
+        link: Link::peer("ew"),
+        form: HeaderForm::Nni,
         line_rate: None,
         line: None,
     };

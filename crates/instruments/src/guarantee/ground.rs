@@ -4,7 +4,7 @@ use std::io::stderr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use cellgate::{Admin, Link, SharedCpu};
+use cellgate::{Admin, SharedCpu};
 use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
 use cellgate_host::sys::Scheduling;
@@ -78,11 +78,11 @@ impl Ground {
 fn joined(admin: &mut Admin) -> anyhow::Result<[String; 2]> {
     let all = admin.interfaces()?;
     for info in &all {
-        if let Link::Memory { peer } = &info.spec.link
-            && *peer != info.spec.name
-            && all.iter().any(|other| other.spec.name == *peer)
+        if let Some(peer) = info.spec.link.memory_peer()
+            && peer != info.spec.name
+            && all.iter().any(|other| other.spec.name == peer)
         {
-            return Ok([info.spec.name.clone(), peer.clone()]);
+            return Ok([info.spec.name.clone(), peer.to_owned()]);
         }
     }
     bail!("the daemon has no two interfaces that are joined by memory")

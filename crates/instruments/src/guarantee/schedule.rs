@@ -1,7 +1,7 @@
 //! Figures 7 and 8 of paper 003: five guaranteed writers that come and go on a schedule, and one
 //! best-effort writer that has what they leave.
 
-use cellgate::{CellRate, Link};
+use cellgate::CellRate;
 use cellgate_core::Time;
 use cellgate_core::contract::aal5_cells;
 use cellgate_host::clock::MonotonicClock;
@@ -117,7 +117,7 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
 fn line_rate(ground: &Ground) -> anyhow::Result<u64> {
     let all = ground.admin()?.interfaces()?;
     let ends = all.iter().filter(|info| {
-        matches!(info.spec.link, Link::Memory { .. }) && ground.ends.contains(&info.spec.name)
+        info.spec.link.memory_peer().is_some() && ground.ends.contains(&info.spec.name)
     });
     let rates = ends.map(|info| info.spec.line_rate.unwrap_or(CellRate::OC3).cell_s());
     Ok(rates.min().unwrap_or(0).into())

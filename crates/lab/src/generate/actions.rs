@@ -317,7 +317,7 @@ impl Actions {
             6 => wrong.address = line.request.address,
             7 => wrong.port = PortIndex(60),
             8 => wrong.attachment = AttachmentIndex(77),
-            9 if is_uni(config, wrong.port) => {
+            9 if is_uni(config, PortIndex(0)) => {
                 wrong.address = VpiVci::new(256, 40).unwrap_or_default();
             }
             10 => (wrong.receive, wrong.transmit) = (None, None),

@@ -192,11 +192,11 @@ impl Cellmaker<'_> {
 
     /// On a UNI the GFC may be anything; on an NNI these bits are address.
     pub(super) fn gfc(&self, draw: &mut Draw, port: PortIndex) -> u32 {
-        if is_uni(self.config, port) && draw.percent(30) {
-            (draw.below(16) as u32) << 28
-        } else {
-            0
-        }
+        // Drawn where the first port is a UNI, whatever this one is: what is drawn next does not
+        // depend on the port.
+        let is_drawn = is_uni(self.config, PortIndex(0)) && draw.percent(30);
+        let gfc = if is_drawn { draw.below(16) } else { 0 };
+        u32::from(is_uni(self.config, port)) * ((gfc as u32) << 28)
     }
 
     pub(super) fn put(

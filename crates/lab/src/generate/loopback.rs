@@ -46,7 +46,7 @@ fn test(draw: &mut Draw, config: &Config, lines: &[Line]) -> Order {
     match draw.below(24) {
         0 => port = PortIndex(60),
         1 => port = PortIndex(draw.below(config.ports.len() as u64) as u8),
-        2 if is_uni(config, port) => {
+        2 if is_uni(config, PortIndex(0)) => {
             address = VpiVci::new(256, 40).unwrap_or_default();
         }
         3 => timeout_ns = draw.pick(&[0, Command::<(), ()>::LOOPBACK_MAX_NS + 1]),

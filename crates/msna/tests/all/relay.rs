@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cellgate::{InterfaceSpec, Link};
+use cellgate::{HeaderForm, InterfaceSpec, Link};
 use cellgate_msna::{Access, Address, By, Call, Error, Node, NodeConfig, Refusal, Relay, Sap};
 
 use crate::common::{Daemon, PATIENCE};
@@ -29,9 +29,8 @@ fn relayed(by: By, client: impl FnOnce(&Daemon, &mut Node)) {
         let spec = InterfaceSpec {
             name: name.to_owned(),
             adapter: None,
-            link: Link::Memory {
-                peer: peer.to_owned(),
-            },
+            link: Link::peer(peer),
+            form: HeaderForm::Nni,
             line_rate: None,
             line: None,
         };

@@ -1,6 +1,6 @@
 //! `cellgate itf`: the server's interfaces.
 
-use cellgate::{CellRate, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Loss};
+use cellgate::{CellRate, HeaderForm, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Loss};
 use cellgate_core::keeper::LinkError;
 use cellgate_report::output::{Exit, print, print_json_line, table};
 use clap::Subcommand;
@@ -20,14 +20,15 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Adds one: NAME type memory peer NAME, or NAME type udp local ADDR peer ADDR label OUT[:IN]
+    /// Adds one: NAME type memory peer NAME, NAME type memory socket PATH, or NAME type udp local
+    /// ADDR peer ADDR label OUT[:IN]
     Add {
         /// Its name
         name: String,
-        /// type memory peer NAME [adapter NAME] [rate CELLS_S] | type udp local ADDR[:PORT]
-        /// peer ADDR[:PORT] label OUT[:IN] [source-port N] [peer-source-port N] [mtu N]
-        /// [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS] [timer TIME] [adapter NAME]
-        /// [rate CELLS_S]
+        /// type memory peer NAME|socket PATH [form uni|nni] [adapter NAME] [rate CELLS_S]
+        /// | type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN] [source-port N]
+        /// [peer-source-port N] [mtu N] [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS]
+        /// [timer TIME] [adapter NAME] [rate CELLS_S]
         words: Vec<String>,
     },
     /// Removes one that has no connections
@@ -100,13 +101,14 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
     // What makes the link is the rest.
     let (own, of_link): (Vec<_>, Vec<_>) = words.chunks(2).partition(|pair| {
         let [key, ..] = pair else { return false };
-        ["adapter", "rate"].contains(&key.as_str())
+        ["adapter", "form", "rate"].contains(&key.as_str())
     });
     let link = of_link.concat().join(" ");
     let link = link.parse().map_err(|error: LinkError| error.to_string())?;
     let mut words = Words::new(&own.concat());
     let rate = words.value("rate")?.map(CellRate::new);
     let adapter = words.value("adapter")?;
+    let form = words.value::<HeaderForm>("form")?.unwrap_or_default();
     words.finish()?;
     let line_rate = match rate {
         Some(None) => return Err("`rate 0` is no rate".to_owned()),
@@ -117,6 +119,7 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
         name: name.to_owned(),
         adapter,
         link,
+        form,
         line_rate,
         line: None,
     })
@@ -158,6 +161,9 @@ fn list(all: &[InterfaceInfo]) -> String {
     }));
     let mut text = table(&rows);
     for info in all {
+        if info.spec.form == HeaderForm::Uni {
+            text += &format!("{} form uni\n", info.spec.name);
+        }
         if let Some(line) = &info.spec.line {
             text += &format!("{} line {line}\n", info.spec.name);
         }
@@ -221,7 +227,7 @@ mod tests {
         let memory = spec("a", &words("type memory peer b rate 1000")).unwrap();
         assert_eq!(memory.adapter, None);
         assert_eq!(memory.line_rate, CellRate::new(1000));
-        assert_eq!(memory.link, Link::Memory { peer: "b".into() });
+        assert_eq!(memory.link, Link::peer("b"));
         let named = spec("a", &words("type memory adapter east peer b")).unwrap();
         assert_eq!(named.adapter.as_deref(), Some("east"));
         let text = "type udp local 10.0.0.1:1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";

@@ -318,6 +318,7 @@ examples! { Refused:
     "interface_unnamed", Self::InterfaceUnnamed { .. },
         r#"{"interface_unnamed":{"names":["a","b"]}}"#;
     "not_carried", Self::NotCarried { .. }, r#"{"not_carried":{"carried":"vcc@0.100"}}"#;
+    "vpi_too_large", Self::VpiTooLarge { .. }, r#"{"vpi_too_large":{"vpi":300}}"#;
     "interface", Self::Interface(_), r#"{"interface":"the name is in use"}"#;
     "interface_in_use", Self::InterfaceInUse { .. },
         r#"{"interface_in_use":{"connections":1}}"#;

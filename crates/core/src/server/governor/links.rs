@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::Time;
 use crate::adapter::{PortConfig, PortIndex};
 use crate::contract::CellRate;
-use crate::keeper::{Answer, Ask, ControlError, Handle, Link, PortReport, UdpLink};
+use crate::keeper::{
+    Answer, Ask, ControlError, Handle, Link, MeetingReport, MemoryLink, PortReport, UdpLink,
+};
 use crate::line::LineSpec;
 use crate::server::{
     AdapterAnswer, AdapterIndex, AdapterRefusal, DatagramCounts, InterfaceCounts, InterfaceSpec,
@@ -27,6 +29,8 @@ enum Step {
     /// The second port is to transmit into the first.
     Join(On<PortIndex>, On<PortIndex>),
     Pseudowire(On<PortIndex>, UdpLink),
+    /// The port is to meet another server's at a socket's path.
+    Meet(On<PortIndex>, String),
     /// The line on which the port receives.
     Line(On<PortIndex>, LineSpec),
     Unlink(On<PortIndex>),
@@ -41,6 +45,7 @@ impl Step {
             Self::Configure(port, _)
             | Self::Join(port, _)
             | Self::Pseudowire(port, _)
+            | Self::Meet(port, _)
             | Self::Line(port, _)
             | Self::Unlink(port)
             | Self::Keep(port, _) => *port,
@@ -116,9 +121,9 @@ impl Links {
         let gone: Vec<_> = self.on.extract_if(.., of_it).collect();
         let mut alone = Vec::new();
         for (_, Linked { spec, .. }) in gone {
-            let peer = match &spec.link {
-                Link::Memory { peer } => self.waits_for(peer, &spec.name),
-                Link::Udp(_) => None,
+            let peer = match spec.link.memory_peer() {
+                Some(peer) => self.waits_for(peer, &spec.name),
+                None => None,
             };
             if let Some(peer) = peer.and_then(|peer| self.on.get_mut(&peer)) {
                 peer.up = false;
@@ -143,8 +148,8 @@ impl Links {
     ) -> Vec<TakenInterface> {
         for (port, spec) in kept {
             let port = adapter.on(port);
-            let up = match &spec.link {
-                Link::Memory { peer } if *peer != spec.name => {
+            let up = match spec.link.memory_peer() {
+                Some(peer) if peer != spec.name => {
                     let peer = self.waits_for(peer, &spec.name);
                     if let Some(peer) = peer.and_then(|peer| self.on.get_mut(&peer)) {
                         peer.up = true;
@@ -182,10 +187,10 @@ impl Links {
     ) -> Vec<PortHealth> {
         let health = |link: &Linked| {
             let report = ports.get(usize::from(link.port.id.0));
-            let report = report.copied().unwrap_or_default();
+            let report = report.cloned().unwrap_or_default();
             PortHealth {
                 port: link.port.id,
-                up: link.up,
+                up: link.is_up(&report),
                 dropped_cells: report.receive.dropped,
                 state: link.state(now, &report, self.words),
                 counts: counts(now, &report),
@@ -235,19 +240,26 @@ impl Links {
             return there.clone().impairing(spec);
         }
         let config = PortConfig {
+            form: spec.form,
+            format: spec.format(),
             line_rate: spec.line_rate.unwrap_or(CellRate::OC3),
             ..self.template
         };
+        // A server that has died may have left a link there that nobody knows, with other cells.
         // The line is there before the first cell can come; the port may have had another.
         let line = spec.line.as_deref().copied().unwrap_or_default();
-        let mut steps = VecDeque::from([Step::Configure(port, config), Step::Line(port, line)]);
+        let mut steps = VecDeque::from([
+            Step::Unlink(port),
+            Step::Configure(port, config),
+            Step::Line(port, line),
+        ]);
         let mut peer_port = None;
         let up = match &spec.link {
-            Link::Memory { peer } if *peer == spec.name => {
+            Link::Memory(MemoryLink::Peer(peer)) if *peer == spec.name => {
                 steps.push_back(Step::Join(port, port));
                 true
             }
-            Link::Memory { peer } => {
+            Link::Memory(MemoryLink::Peer(peer)) => {
                 peer_port = self.waits_for(peer, &spec.name);
                 if let Some(other) = peer_port {
                     if other.adapter != port.adapter {
@@ -257,6 +269,11 @@ impl Links {
                     steps.extend([Step::Join(other, port), Step::Join(port, other)]);
                 }
                 peer_port.is_some()
+            }
+            Link::Memory(MemoryLink::Socket(path)) => {
+                steps.push_back(Step::Meet(port, path.clone()));
+                // Whether the other end is there, the port reports.
+                false
             }
             Link::Udp(udp) => {
                 steps.push_back(Step::Pseudowire(port, *udp));
@@ -275,8 +292,8 @@ impl Links {
     /// The peer's link goes with it.
     fn unlinking(&self, port: On<PortIndex>) -> Job {
         let link = self.on.get(&port).map(|linked| &linked.spec);
-        let peer = link.and_then(|spec| match &spec.link {
-            Link::Memory { peer } if *peer != spec.name => self.waits_for(peer, &spec.name),
+        let peer = link.and_then(|spec| match spec.link.memory_peer() {
+            Some(peer) if peer != spec.name => self.waits_for(peer, &spec.name),
             _ => None,
         });
         // A successor must not take a link for one that is half gone already.
@@ -296,9 +313,7 @@ impl Links {
 
     /// The port of the memory link `name` whose peer is to be `peer`.
     fn waits_for(&self, name: &str, peer: &str) -> Option<On<PortIndex>> {
-        let wanted = Link::Memory {
-            peer: peer.to_owned(),
-        };
+        let wanted = Link::peer(peer);
         let fits = |linked: &&Linked| linked.spec.name == name && linked.spec.link == wanted;
         self.on.values().find(fits).map(|linked| linked.port)
     }
@@ -364,6 +379,7 @@ impl Links {
             Step::Configure(_, config) => Ask::Configure { port, config },
             Step::Join(..) => Ask::ReceivePort { port },
             Step::Pseudowire(_, options) => Ask::Pseudowire { port, options },
+            Step::Meet(_, path) => Ask::Meet { port, path },
             Step::Line(_, line) => Ask::Line { port, line },
             Step::Unlink(_) => Ask::Unlink { port },
             Step::Keep(_, record) => Ask::KeepPort { port, record },
@@ -415,13 +431,23 @@ impl Linked {
         }
     }
 
+    /// Whether its link is there: where the other end is another server's, the port reports it.
+    fn is_up(&self, report: &PortReport) -> bool {
+        let meeting = report.meeting.as_ref();
+        meeting.map_or(self.up, |meeting| meeting.joined)
+    }
+
     fn state(&self, now: Time, report: &PortReport, words: ErrorWords) -> InterfaceState {
-        let Link::Udp(_) = self.spec.link else {
-            return match self.up {
-                true => InterfaceState::Up,
-                false => InterfaceState::Down,
-            };
-        };
+        match (&self.spec.link, &report.meeting) {
+            (Link::Udp(_), _) => {}
+            (Link::Memory(MemoryLink::Socket(_)), Some(meeting)) => return met(now, meeting),
+            (Link::Memory(_), _) => {
+                return match self.up {
+                    true => InterfaceState::Up,
+                    false => InterfaceState::Down,
+                };
+            }
+        }
         let counted = report.pseudowire.unwrap_or_default();
         if let Some(errno) = counted.last_refusal {
             let reason = words(errno);
@@ -431,6 +457,19 @@ impl Linked {
             Some(0..SILENT_NS) => InterfaceState::Up,
             silent_ns => InterfaceState::NoPeer { silent_ns },
         }
+    }
+}
+
+/// How a memory link to another server does.
+fn met(now: Time, meeting: &MeetingReport) -> InterfaceState {
+    match (meeting.joined, &meeting.trouble) {
+        (true, _) => InterfaceState::Up,
+        (false, Some(reason)) => InterfaceState::NoLink {
+            reason: reason.clone(),
+        },
+        (false, None) => InterfaceState::NoPeer {
+            silent_ns: meeting.parted.map(|parted| now.since_ns(parted)),
+        },
     }
 }
 
@@ -461,6 +500,7 @@ fn counts(now: Time, report: &PortReport) -> InterfaceCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::HeaderForm;
 
     /// What adapters have kept, and which ports were unlinked.
     #[derive(Default)]
@@ -471,7 +511,7 @@ mod tests {
 
     fn links() -> Links {
         let template = PortConfig {
-            form: crate::wire::HeaderForm::Nni,
+            form: HeaderForm::Nni,
             format: crate::wire::CellFormat::NoHec,
             budget: 256,
             discard_unread: false,
@@ -485,9 +525,8 @@ mod tests {
         InterfaceSpec {
             name: name.to_owned(),
             adapter: None,
-            link: Link::Memory {
-                peer: peer.to_owned(),
-            },
+            link: Link::peer(peer),
+            form: HeaderForm::Nni,
             line_rate: None,
             line: None,
         }
@@ -562,6 +601,49 @@ mod tests {
         assert!(matches!(last, Some(Step::Line(_, line)) if line.is_clean()));
     }
 
+    /// A UNI's cells have a HEC; whether another server's end is there, the port reports.
+    #[test]
+    fn a_link_to_another_server_is_up_where_its_port_has_met_somebody() {
+        let port = AdapterIndex(0).on(PortIndex(0));
+        let spec = InterfaceSpec {
+            link: Link::Memory(MemoryLink::Socket("/a".to_owned())),
+            form: HeaderForm::Uni,
+            ..memory("a", "a")
+        };
+        let mut links = links();
+        let steps = links.linking(port, spec.clone()).steps;
+        let meets = |step: &Step| matches!(step, Step::Meet(_, path) if path == "/a");
+        assert!(steps.iter().any(meets), "{steps:?}");
+        let fits = |step: &Step| match step {
+            Step::Configure(_, config) => {
+                let with_hec = config.format == crate::wire::CellFormat::WithHec;
+                config.form == HeaderForm::Uni && with_hec
+            }
+            _ => false,
+        };
+        assert!(steps.iter().any(fits), "{steps:?}");
+        links.enqueue(Ticket(1), port, Some(spec));
+        carry_out(&mut links, &mut Adapters::default(), 20);
+        let mut health = |joined, trouble: Option<&str>| {
+            let report = PortReport {
+                meeting: Some(MeetingReport {
+                    joined,
+                    parted: Some(Time::from_ns(5)),
+                    trouble: trouble.map(str::to_owned),
+                }),
+                ..PortReport::default()
+            };
+            let mut all = links.health(Time::from_ns(7), AdapterIndex(0), &[report]);
+            let one = all.remove(0);
+            (one.up, one.state.to_string())
+        };
+        assert_eq!(health(true, None), (true, "up".to_owned()));
+        let silent = "no peer seen for 0 s".to_owned();
+        assert_eq!(health(false, None), (false, silent));
+        let told = "no link: it rains".to_owned();
+        assert_eq!(health(false, Some("it rains")), (false, told));
+    }
+
     /// The links that a successor finds, by name.
     fn found(adapters: &Adapters) -> Vec<(String, bool)> {
         let mut links = links();
@@ -618,9 +700,9 @@ mod tests {
             links.enqueue(Ticket(3), a, None);
             carry_out(&mut links, &mut adapter, asks);
             let left = found(&adapter);
-            // No port is silent that a successor takes for one with a link that is up. One of
-            // another adapter is unlinked before it is joined.
-            let joined = usize::from(a.adapter != b.adapter);
+            // No port is silent that a successor takes for one with a link that is up. A port is
+            // unlinked before it gets a link, one of another adapter before it is joined, too.
+            let joined = 1 + usize::from(a.adapter != b.adapter);
             let silent = adapter.unlinked.iter().filter(|port| **port == a).count();
             assert!(silent <= joined || left == alone("b"), "{asks}");
             seen.push(left);

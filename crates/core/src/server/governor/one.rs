@@ -323,6 +323,7 @@ impl Governor {
                     gap_ns: gaps.max_ns,
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,
+                    unlocked: gaps.unlocked,
                     rests: self.rests(gaps.rests),
                     ports: Vec::new(),
                 };

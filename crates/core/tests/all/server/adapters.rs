@@ -226,9 +226,7 @@ fn a_memory_link_is_down_at_both_ends_while_one_adapter_is_away() {
     let (mut world, root) = world(two());
     for (name, peer, adapter) in [("we", "ew", "west"), ("ew", "we", "east")] {
         let spec = InterfaceSpec {
-            link: Link::Memory {
-                peer: peer.to_owned(),
-            },
+            link: Link::peer(peer),
             ..on(name, adapter)
         };
         assert_eq!(
@@ -258,9 +256,7 @@ fn a_memory_link_that_is_taken_up_is_there_at_both_ends() {
     for (adapter, name, peer, up) in [(FIRST, "we", "ew", false), (SECOND, "ew", "we", true)] {
         let spec = InterfaceSpec {
             name: name.to_owned(),
-            link: Link::Memory {
-                peer: peer.to_owned(),
-            },
+            link: Link::peer(peer),
             ..wan(name)
         };
         let port = PortIndex(0);

@@ -2,7 +2,7 @@
 
 use cellgate_core::keeper::UdpLink;
 use cellgate_core::server::{
-    AdapterRefusal, Change, Confirm, Indication, InterfaceSpec, Link, Refused, Request,
+    AdapterRefusal, Change, Confirm, HeaderForm, Indication, InterfaceSpec, Link, Refused, Request,
 };
 
 use super::world::{ROOT, SERVER_UID, World, config, open, user, wan};
@@ -86,9 +86,8 @@ fn interfaces_are_for_those_who_govern() {
     let memory = |name: &str, peer: &str| InterfaceSpec {
         adapter: None,
         name: name.to_owned(),
-        link: Link::Memory {
-            peer: peer.to_owned(),
-        },
+        link: Link::peer(peer),
+        form: HeaderForm::Nni,
         line_rate: None,
         line: None,
     };
@@ -184,6 +183,7 @@ fn pseudowires_that_no_machine_can_have_are_refused() {
             adapter: None,
             name: name.to_owned(),
             link,
+            form: HeaderForm::Nni,
             line_rate: None,
             line: None,
         };

@@ -3,8 +3,8 @@
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, Link,
-    PingFlow, PortHealth, Request, Resource, Response, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, PingFlow,
+    PortHealth, Request, Resource, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -399,7 +399,7 @@ fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
         config.admission.quota.cell_s = 200_000;
     }
     let (mut world, root) = World::with_wan(config);
-    assert!(matches!(&wan("wan").link, Link::Memory { peer } if peer == "wan"));
+    assert_eq!(wan("wan").link.memory_peer(), Some("wan"));
     world.hang_up(root);
     let mut storm = Storm {
         world,

@@ -13,9 +13,9 @@ use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdapterRefusal, Address,
     AdmissionConfig, ClientId, Confirm, ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient,
-    FromServer, Idle, Indication, InterfaceSpec, Limits, Link, Open, Output, Peer, Quota, Record,
-    Refused, Request, ResourceInfo, Response, Server, ServerAdapter, ServerAssumptions,
-    ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
+    FromServer, HeaderForm, Idle, Indication, InterfaceSpec, Limits, Link, Open, Output, Peer,
+    Quota, Record, Refused, Request, ResourceInfo, Response, Server, ServerAdapter,
+    ServerAssumptions, ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
 };
 
 pub(crate) const ROOT: Peer = Peer { uid: 0, pid: 1 };
@@ -763,9 +763,8 @@ pub(crate) fn wan(name: &str) -> InterfaceSpec {
     InterfaceSpec {
         adapter: None,
         name: name.to_owned(),
-        link: Link::Memory {
-            peer: name.to_owned(),
-        },
+        link: Link::peer(name),
+        form: HeaderForm::Nni,
         line_rate: CellRate::new(LINE),
         line: None,
     }

@@ -82,6 +82,8 @@ fn state(wire: &Pseudowire) -> Option<Finding> {
             format!("{name} cannot send: {reason}"),
             format!("ip route get the peer of {name}; an mtu that is no longer than the way's"),
         ),
+        // Of a pseudowire nobody says so.
+        InterfaceState::NoLink { .. } => return None,
         InterfaceState::NoPeer { silent_ns } => (
             Level::Note,
             match silent_ns {

@@ -124,17 +124,21 @@ pub(super) fn memory_lock(facts: &Facts) -> Vec<Finding> {
     }
     let ports = u64::from(adapter.ports) * u64::from(adapter.port_cells);
     let needed = MAPPED.saturating_add(ports.saturating_mul(2 * CELL));
+    // Receive buffers are mapped twice.
+    let of_connections = adapter.memory_max.saturating_mul(2);
     let what = format!(
-        "no CAP_IPC_LOCK, and RLIMIT_MEMLOCK is {} where an adapter maps some {}",
+        "no CAP_IPC_LOCK, and RLIMIT_MEMLOCK is {} where an adapter maps some {}, and its \
+         connections up to {}",
         super::size(rights.locked),
-        super::size(needed)
+        super::size(needed),
+        super::size(of_connections)
     );
-    let may = rights.ipc_lock || rights.locked >= needed;
+    let may = rights.ipc_lock || rights.locked >= needed.saturating_add(of_connections);
     judged(
         facts,
         Lack::Memory,
         may,
-        "the adapter's memory can be locked",
+        "the adapter's memory and that of connections can be locked",
         what,
     )
 }

@@ -17,9 +17,6 @@ use super::{ATTACHMENT, Config, ConfigError, Laws, TEXT_LEN_MAX};
 use crate::server::privileges::{group, user};
 use crate::server::start::CONTROL_SOCKET;
 
-/// Octets of a socket's name (`sun_path`, with the 0 at its end: 108).
-const SOCKET_LEN_MAX: usize = 107;
-
 /// The highest VPI, at an NNI.
 const VPI_MAX: u16 = 4_095;
 
@@ -195,11 +192,11 @@ impl Config {
             }
         }
         for (key, text, len_max) in [
-            ("server.socket", &server.socket, SOCKET_LEN_MAX),
+            ("server.socket", &server.socket, Link::SOCKET_LEN_MAX),
             (
                 "server.state_dir",
                 &server.state_dir,
-                SOCKET_LEN_MAX - "/".len() - CONTROL_SOCKET.len(),
+                Link::SOCKET_LEN_MAX - "/".len() - CONTROL_SOCKET.len(),
             ),
         ] {
             if text.as_ref().is_some_and(|text| text.len() > len_max) {
@@ -285,10 +282,15 @@ impl Config {
             if names.insert(name, interface).is_some() {
                 return wrong("name", format!("interface {name}: twice"));
             }
-            if let Some(mistake) = interface.link.mistake() {
-                return wrong("link", format!("interface {name}: {mistake}"));
+            if let Some((key, mistake)) = interface.mistake() {
+                return wrong(key, format!("interface {name}: {mistake}"));
             }
             let before = &self.interfaces[..number];
+            let is_peer = |one: &&InterfaceSpec| interface.link.memory_peer() == Some(&one.name);
+            let peer = before.iter().find(is_peer);
+            if let Some(why) = peer.and_then(|peer| interface.differs(peer)) {
+                return wrong("form", format!("interface {name}: {why}"));
+            }
             if let Some(other) = before.iter().find(|one| one.link.collides(&interface.link)) {
                 let other = &other.name;
                 let text = format!(
@@ -333,8 +335,8 @@ impl Config {
                 },
                 None => on.next().filter(|_| names.len() == 1),
             };
-            if let Some(carried) = interface.and_then(|one| one.link.bars(address.vc)) {
-                return wrong(&Refused::NotCarried { carried }.to_string());
+            if let Some(refused) = interface.and_then(|one| one.bars(address.vc)) {
+                return wrong(&refused.to_string());
             }
             // With and without its interface's name an address is the same.
             let name = interface.map(|one| &*one.name);
@@ -444,12 +446,12 @@ impl Config {
     /// Memory links have two ends.
     fn check_peers(&self) -> Result<(), Mistake> {
         for (number, InterfaceSpec { name, link, .. }) in self.interfaces.iter().enumerate() {
-            let Link::Memory { peer } = link else {
+            let Some(peer) = link.memory_peer() else {
                 continue;
             };
             let mut all = self.interfaces.iter();
-            let back = Link::Memory { peer: name.clone() };
-            let why = match all.find(|other| other.name == *peer) {
+            let back = Link::peer(name);
+            let why = match all.find(|other| other.name == peer) {
                 None => format!("no interface {peer}"),
                 Some(other) if other.link != back => format!("{peer} is not linked with {name}"),
                 Some(_) => continue,

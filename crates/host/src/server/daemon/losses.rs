@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::Time;
+use cellgate_core::server::InterfaceState::{CannotSend, NoLink};
 use cellgate_core::server::{InterfaceCounts, InterfaceState};
 
 /// From one line about a reason to the next.
@@ -33,12 +34,17 @@ impl Losses {
     ) -> Vec<String> {
         let mut news = Vec::new();
         let before = self.states.insert(name.to_owned(), state.clone());
-        let fails = |state: &InterfaceState| matches!(state, InterfaceState::CannotSend { .. });
-        match (before.is_some_and(|before| fails(&before)), fails(state)) {
-            (false, true) => news.push(format!("{name}: {state}")),
-            (true, false) => news.push(format!("{name}: sends again")),
-            _ => {}
-        }
+        let told = match (before, state) {
+            // Why it cannot may change with each datagram.
+            (Some(CannotSend { .. }), CannotSend { .. }) => None,
+            (before, CannotSend { .. } | NoLink { .. }) => {
+                (before.as_ref() != Some(state)).then(|| format!("{name}: {state}"))
+            }
+            (Some(CannotSend { .. }), _) => Some(format!("{name}: sends again")),
+            (Some(NoLink { .. }), _) => Some(format!("{name}: {state}")),
+            _ => None,
+        };
+        news.extend(told);
         for loss in counts.losses() {
             let told = self.told.entry((name.to_owned(), loss.reason));
             let told = told.or_insert(Told {
@@ -101,5 +107,12 @@ mod tests {
         assert_eq!(news(&cannot), ["wan: cannot send: Message too long"]);
         assert!(news(&cannot).is_empty());
         assert_eq!(news(&InterfaceState::Up), ["wan: sends again"]);
+        let [a, b] = ["a", "b"].map(|reason| NoLink {
+            reason: reason.to_owned(),
+        });
+        assert_eq!(news(&a), ["wan: no link: a"]);
+        assert!(news(&a).is_empty());
+        assert_eq!(news(&b), ["wan: no link: b"]);
+        assert_eq!(news(&InterfaceState::Up), ["wan: up"]);
     }
 }

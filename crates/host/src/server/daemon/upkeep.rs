@@ -2,6 +2,8 @@
 
 use std::io;
 
+use cellgate_core::server::AdapterIndex;
+
 use super::Daemon;
 use crate::place::{Directory, Look};
 use crate::sys::Lack;
@@ -81,12 +83,39 @@ impl Daemon {
         status.join("; ")
     }
 
+    /// How much of an adapter's connections is not locked: told when it begins and when it ends.
+    pub(super) fn note_unlocked(&mut self, adapter: AdapterIndex, octets: u64) {
+        let before = self.unlocked_note();
+        match octets {
+            0 => self.unlocked.remove(&adapter),
+            octets => self.unlocked.insert(adapter, octets),
+        };
+        let now = self.unlocked_note();
+        if before == now {
+            return;
+        }
+        match (&before, &now) {
+            (None, Some(note)) => self.say(note),
+            (_, None) => self.say("the memory of all connections is locked again"),
+            // It is told again by whoever is asked.
+            (Some(_), Some(_)) => {}
+        }
+        self.server.handle_notes(self.all_notes());
+    }
+
+    fn unlocked_note(&self) -> Option<String> {
+        let octets: u64 = self.unlocked.values().sum();
+        let what = format!("{octets} octets of connections' memory not locked");
+        (octets > 0).then(|| Lack::Memory.note(what))
+    }
+
     /// What the adapters and this process could not have, and what goes wrong.
     pub(super) fn all_notes(&self) -> Vec<String> {
         let adapters = self.hellos().flatten();
         let of_adapters = adapters.flat_map(|hello| &hello.scheduling.notes);
-        let notes = of_adapters.chain(&self.notes).chain(&self.troubles);
-        let mut all = Lack::together(notes);
+        let unlocked: Vec<String> = self.unlocked_note().into_iter().collect();
+        let notes = of_adapters.chain(&unlocked).chain(&self.notes);
+        let mut all = Lack::together(notes.chain(&self.troubles));
         all.extend(self.notes_of_neighbours());
         all
     }

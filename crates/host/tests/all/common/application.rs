@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use cellgate::{Admin, Builder, Connection};
 use cellgate_core::server::{
-    Confirm, FromClient, FromServer, Indication, InterfaceSpec, Link, Open, Opened, Refused,
-    Request, Response, VERSION,
+    Confirm, FromClient, FromServer, HeaderForm, Indication, InterfaceSpec, Link, Open, Opened,
+    Refused, Request, Response, VERSION,
 };
 use cellgate_host::server::{Config, ServerOptions, serve};
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
@@ -299,9 +299,8 @@ pub fn own_peer(name: &str) -> InterfaceSpec {
     InterfaceSpec {
         adapter: None,
         name: name.to_owned(),
-        link: Link::Memory {
-            peer: name.to_owned(),
-        },
+        link: Link::peer(name),
+        form: HeaderForm::Nni,
         line_rate: None,
         line: None,
     }

@@ -11,9 +11,9 @@ use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
 use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdmissionConfig, ClientId, Confirm,
-    CpuLaw, FromClient, FromServer, Idle, Indication, InterfaceSpec, Limits, Link, Open, Opened,
-    Output, Peer, Quota, Refused, Request, Resource, ResourceInfo, Server, ServerAdapter,
-    ServerAssumptions, ServerConfig, Ticket, VERSION,
+    CpuLaw, FromClient, FromServer, HeaderForm, Idle, Indication, InterfaceSpec, Limits, Link,
+    Open, Opened, Output, Peer, Quota, Refused, Request, Resource, ResourceInfo, Server,
+    ServerAdapter, ServerAssumptions, ServerConfig, Ticket, VERSION,
 };
 
 const INTERFACE: &str = "oc3";
@@ -78,9 +78,8 @@ impl Application {
         let spec = InterfaceSpec {
             adapter: None,
             name: INTERFACE.to_owned(),
-            link: Link::Memory {
-                peer: INTERFACE.to_owned(),
-            },
+            link: Link::peer(INTERFACE),
+            form: HeaderForm::Nni,
             line_rate: Some(line),
             line: None,
         };

@@ -372,6 +372,7 @@ fn reason(refused: &Refused) -> &'static str {
         Refused::NoInterface => "no_interface",
         Refused::InterfaceUnnamed { .. } => "interface_unnamed",
         Refused::NotCarried { .. } => "not_carried",
+        Refused::VpiTooLarge { .. } => "vpi_too_large",
         Refused::Interface(_) => "interface",
         Refused::InterfaceInUse { .. } => "interface_in_use",
         Refused::AddressInUse => "address_in_use",

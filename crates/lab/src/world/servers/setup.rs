@@ -6,8 +6,8 @@ use cellgate_core::adapter::Interleaving;
 use cellgate_core::contract::{CellRate, Remainder};
 use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
-    AdapterBooks, Address, AdmissionConfig, Cost, Costs, CpuLaw, Idle, InterfaceSpec, Limits, Link,
-    Quota, ServerAdapter, ServerAssumptions, ServerConfig,
+    AdapterBooks, Address, AdmissionConfig, Cost, Costs, CpuLaw, HeaderForm, Idle, InterfaceSpec,
+    Limits, Link, Quota, ServerAdapter, ServerAssumptions, ServerConfig,
 };
 use cellgate_core::wire::VpiVci;
 
@@ -150,8 +150,9 @@ fn interface(port: usize, rate: CellRate, bug: Option<ServerBug>) -> InterfaceSp
     InterfaceSpec {
         adapter: None,
         // What is behind a port is the world's affair.
-        link: Link::Memory { peer: name.clone() },
+        link: Link::peer(&name),
         name,
+        form: HeaderForm::Nni,
         line_rate: CellRate::new(rate.cell_s().saturating_add(tenth)),
         line: None,
     }

@@ -443,8 +443,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use cellgate::{
-        Discard, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Marks, Resource, RestInfo,
-        ServerInfo,
+        Discard, HeaderForm, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Marks, Resource,
+        RestInfo, ServerInfo,
     };
 
     use super::*;
@@ -579,9 +579,8 @@ mod tests {
                 spec: InterfaceSpec {
                     name: "lo".to_owned(),
                     adapter: None,
-                    link: Link::Memory {
-                        peer: "lo".to_owned(),
-                    },
+                    link: Link::peer("lo"),
+                    form: HeaderForm::Nni,
                     line_rate: None,
                     line: None,
                 },
