@@ -67,8 +67,8 @@ pub use cellgate_core::server::{
     ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, DelayBounds,
     Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
     InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MemoryLink,
-    MessageKind, Open, PingFlow, QueueThreshold, Quota, ReceiveBound, Refused, Reserve, Resource,
-    ResourceInfo, RestInfo, RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span,
+    MessageKind, Open, PingFlow, Priority, QueueThreshold, Quota, ReceiveBound, Refused, Reserve,
+    Resource, ResourceInfo, RestInfo, RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span,
     ThresholdError, TransmitBound, UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::{CellPseudowire, HeaderForm};

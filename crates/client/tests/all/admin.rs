@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Daemon, PATIENCE};
 use cellgate::{
     Admin, Change, Connection, Error, HeaderForm, Indication, InterfaceSpec, Link, MessageKind,
-    PingFlow, Refused, Resource,
+    PingFlow, Priority, Refused, Resource,
 };
 
 #[test]
@@ -69,6 +69,7 @@ fn own_peer(name: &str) -> InterfaceSpec {
         adapter: None,
         link: Link::peer(name),
         form: HeaderForm::Nni,
+        priority: Priority::Normal,
         line_rate: None,
         line: None,
     }

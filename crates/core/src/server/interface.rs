@@ -1,4 +1,5 @@
 use core::net::IpAddr;
+use core::str::FromStr;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,44 @@ use crate::contract::CellRate;
 use crate::keeper::Link;
 use crate::line::{LineCounts, LineSpec};
 use crate::wire::{CellFormat, HeaderForm, VpiVci};
+
+/// When an adapter takes the cells of an interface. Each has its budget in each step, whatever comes
+/// on others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Priority {
+    /// After those that are real-time.
+    #[default]
+    Normal,
+    /// Before others.
+    RealTime,
+}
+
+impl Priority {
+    const ALL: [Self; 2] = [Self::Normal, Self::RealTime];
+
+    /// Its word, in a configuration and a command.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::RealTime => "real-time",
+        }
+    }
+
+    fn is_normal(&self) -> bool {
+        *self == Self::Normal
+    }
+}
+
+impl FromStr for Priority {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|priority| priority.word() == text);
+        found.ok_or_else(|| format!("`{text}` is no priority: normal or real-time"))
+    }
+}
 
 /// An interface to add: a link on a port of the adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +63,9 @@ pub struct InterfaceSpec {
     /// Of its cells: a UNI's have a GFC, and VPIs from 0 to 255.
     #[serde(default, skip_serializing_if = "HeaderForm::is_nni")]
     pub form: HeaderForm,
+    /// Before or after other interfaces of its adapter.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
     /// Cells/s that it can send and receive; none: 353,207, an OC-3c.
     #[serde(default)]
     pub line_rate: Option<CellRate>,

@@ -72,7 +72,7 @@ pub use delay::{DelayBounds, Precedence, ReceiveBound, Surroundings, TransmitBou
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{
-    DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Loss,
+    DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Loss, Priority,
 };
 pub use keeping::{Disk, Former, Keeping};
 pub use lending::Idleness;

@@ -14,8 +14,8 @@ use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
     AdapterBooks, AdapterIndex, AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, Idle,
-    InterfaceSpec, Limits, Link, Open, Reserve, ServerAdapter, ServerAssumptions, ServerConfig,
-    ServerSection,
+    InterfaceSpec, Limits, Link, Open, Priority, Reserve, ServerAdapter, ServerAssumptions,
+    ServerConfig, ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use rustix::fs::OFlags;
@@ -81,6 +81,7 @@ impl Default for Config {
                 adapter: None,
                 link: Link::peer("lo"),
                 form: HeaderForm::Nni,
+                priority: Priority::Normal,
                 line_rate: None,
                 line: None,
             }],

@@ -9,7 +9,7 @@ use crate::common::application::*;
 use crate::common::*;
 use cellgate::Admin;
 use cellgate_core::server::{
-    Confirm, HeaderForm, Indication, InterfaceSpec, Link, Refused, Request, Resource,
+    Confirm, HeaderForm, Indication, InterfaceSpec, Link, Priority, Refused, Request, Resource,
 };
 use rustix::process::Signal;
 
@@ -113,6 +113,7 @@ fn a_memory_link_joins_two_adapters() {
         adapter: Some("mid".to_owned()),
         link: Link::peer("ew"),
         form: HeaderForm::Nni,
+        priority: Priority::Normal,
         line_rate: None,
         line: None,
     };

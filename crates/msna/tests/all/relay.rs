@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cellgate::{HeaderForm, InterfaceSpec, Link};
+use cellgate::{HeaderForm, InterfaceSpec, Link, Priority};
 use cellgate_msna::{Access, Address, By, Call, Error, Node, NodeConfig, Refusal, Relay, Sap};
 
 use crate::common::{Daemon, PATIENCE};
@@ -31,6 +31,7 @@ fn relayed(by: By, client: impl FnOnce(&Daemon, &mut Node)) {
             adapter: None,
             link: Link::peer(peer),
             form: HeaderForm::Nni,
+            priority: Priority::Normal,
             line_rate: None,
             line: None,
         };

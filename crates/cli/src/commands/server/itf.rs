@@ -1,6 +1,8 @@
 //! `cellgate itf`: the server's interfaces.
 
-use cellgate::{CellRate, HeaderForm, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Loss};
+use cellgate::{
+    CellRate, HeaderForm, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Loss, Priority,
+};
 use cellgate_core::keeper::LinkError;
 use cellgate_report::output::{Exit, print, print_json_line, table};
 use clap::Subcommand;
@@ -26,6 +28,7 @@ enum Verb {
         /// Its name
         name: String,
         /// type memory peer NAME|socket PATH [form uni|nni] [adapter NAME] [rate CELLS_S]
+        /// [priority normal|real-time]
         /// | type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN] [source-port N]
         /// [peer-source-port N] [mtu N] [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS]
         /// [timer TIME] [adapter NAME] [rate CELLS_S]
@@ -101,7 +104,7 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
     // What makes the link is the rest.
     let (own, of_link): (Vec<_>, Vec<_>) = words.chunks(2).partition(|pair| {
         let [key, ..] = pair else { return false };
-        ["adapter", "form", "rate"].contains(&key.as_str())
+        ["adapter", "form", "priority", "rate"].contains(&key.as_str())
     });
     let link = of_link.concat().join(" ");
     let link = link.parse().map_err(|error: LinkError| error.to_string())?;
@@ -109,6 +112,7 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
     let rate = words.value("rate")?.map(CellRate::new);
     let adapter = words.value("adapter")?;
     let form = words.value::<HeaderForm>("form")?.unwrap_or_default();
+    let priority = words.value::<Priority>("priority")?.unwrap_or_default();
     words.finish()?;
     let line_rate = match rate {
         Some(None) => return Err("`rate 0` is no rate".to_owned()),
@@ -120,6 +124,7 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
         adapter,
         link,
         form,
+        priority,
         line_rate,
         line: None,
     })
@@ -163,6 +168,9 @@ fn list(all: &[InterfaceInfo]) -> String {
     for info in all {
         if info.spec.form == HeaderForm::Uni {
             text += &format!("{} form uni\n", info.spec.name);
+        }
+        if info.spec.priority == Priority::RealTime {
+            text += &format!("{} priority real-time\n", info.spec.name);
         }
         if let Some(line) = &info.spec.line {
             text += &format!("{} line {line}\n", info.spec.name);

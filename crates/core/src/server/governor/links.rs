@@ -11,7 +11,7 @@ use crate::keeper::{
 use crate::line::LineSpec;
 use crate::server::{
     AdapterAnswer, AdapterIndex, AdapterRefusal, DatagramCounts, InterfaceCounts, InterfaceSpec,
-    InterfaceState, On, PortHealth, TakenInterface, Ticket,
+    InterfaceState, On, PortHealth, Priority, TakenInterface, Ticket,
 };
 
 /// The link on a port.
@@ -242,6 +242,7 @@ impl Links {
         let config = PortConfig {
             form: spec.form,
             format: spec.format(),
+            real_time: spec.priority == Priority::RealTime,
             line_rate: spec.line_rate.unwrap_or(CellRate::OC3),
             ..self.template
         };
@@ -527,6 +528,7 @@ mod tests {
             adapter: None,
             link: Link::peer(peer),
             form: HeaderForm::Nni,
+            priority: Priority::Normal,
             line_rate: None,
             line: None,
         }
@@ -608,6 +610,7 @@ mod tests {
         let spec = InterfaceSpec {
             link: Link::Memory(MemoryLink::Socket("/a".to_owned())),
             form: HeaderForm::Uni,
+            priority: Priority::RealTime,
             ..memory("a", "a")
         };
         let mut links = links();
@@ -617,7 +620,7 @@ mod tests {
         let fits = |step: &Step| match step {
             Step::Configure(_, config) => {
                 let with_hec = config.format == crate::wire::CellFormat::WithHec;
-                config.form == HeaderForm::Uni && with_hec
+                config.form == HeaderForm::Uni && with_hec && config.real_time
             }
             _ => false,
         };

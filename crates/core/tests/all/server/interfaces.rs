@@ -2,7 +2,8 @@
 
 use cellgate_core::keeper::UdpLink;
 use cellgate_core::server::{
-    AdapterRefusal, Change, Confirm, HeaderForm, Indication, InterfaceSpec, Link, Refused, Request,
+    AdapterRefusal, Change, Confirm, HeaderForm, Indication, InterfaceSpec, Link, Priority,
+    Refused, Request,
 };
 
 use super::world::{ROOT, SERVER_UID, World, config, open, user, wan};
@@ -88,6 +89,7 @@ fn interfaces_are_for_those_who_govern() {
         name: name.to_owned(),
         link: Link::peer(peer),
         form: HeaderForm::Nni,
+        priority: Priority::Normal,
         line_rate: None,
         line: None,
     };
@@ -184,6 +186,7 @@ fn pseudowires_that_no_machine_can_have_are_refused() {
             name: name.to_owned(),
             link,
             form: HeaderForm::Nni,
+            priority: Priority::Normal,
             line_rate: None,
             line: None,
         };

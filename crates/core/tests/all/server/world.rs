@@ -14,7 +14,7 @@ use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdapterRefusal, Address,
     AdmissionConfig, ClientId, Confirm, ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient,
     FromServer, HeaderForm, Idle, Indication, InterfaceSpec, Limits, Link, Open, Output, Peer,
-    Quota, Record, Refused, Request, ResourceInfo, Response, Server, ServerAdapter,
+    Priority, Quota, Record, Refused, Request, ResourceInfo, Response, Server, ServerAdapter,
     ServerAssumptions, ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
 };
 
@@ -765,6 +765,7 @@ pub(crate) fn wan(name: &str) -> InterfaceSpec {
         name: name.to_owned(),
         link: Link::peer(name),
         form: HeaderForm::Nni,
+        priority: Priority::Normal,
         line_rate: CellRate::new(LINE),
         line: None,
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cellgate::{Admin, Builder, Connection};
 use cellgate_core::server::{
     Confirm, FromClient, FromServer, HeaderForm, Indication, InterfaceSpec, Link, Open, Opened,
-    Refused, Request, Response, VERSION,
+    Priority, Refused, Request, Response, VERSION,
 };
 use cellgate_host::server::{Config, ServerOptions, serve};
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
@@ -301,6 +301,7 @@ pub fn own_peer(name: &str) -> InterfaceSpec {
         name: name.to_owned(),
         link: Link::peer(name),
         form: HeaderForm::Nni,
+        priority: Priority::Normal,
         line_rate: None,
         line: None,
     }

@@ -12,7 +12,7 @@ use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdmissionConfig, ClientId, Confirm,
     CpuLaw, FromClient, FromServer, HeaderForm, Idle, Indication, InterfaceSpec, Limits, Link,
-    Open, Opened, Output, Peer, Quota, Refused, Request, Resource, ResourceInfo, Server,
+    Open, Opened, Output, Peer, Priority, Quota, Refused, Request, Resource, ResourceInfo, Server,
     ServerAdapter, ServerAssumptions, ServerConfig, Ticket, VERSION,
 };
 
@@ -80,6 +80,7 @@ impl Application {
             name: INTERFACE.to_owned(),
             link: Link::peer(INTERFACE),
             form: HeaderForm::Nni,
+            priority: Priority::Normal,
             line_rate: Some(line),
             line: None,
         };

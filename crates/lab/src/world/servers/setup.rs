@@ -7,7 +7,7 @@ use cellgate_core::contract::{CellRate, Remainder};
 use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
     AdapterBooks, Address, AdmissionConfig, Cost, Costs, CpuLaw, HeaderForm, Idle, InterfaceSpec,
-    Limits, Link, Quota, ServerAdapter, ServerAssumptions, ServerConfig,
+    Limits, Link, Priority, Quota, ServerAdapter, ServerAssumptions, ServerConfig,
 };
 use cellgate_core::wire::VpiVci;
 
@@ -153,6 +153,7 @@ fn interface(port: usize, rate: CellRate, bug: Option<ServerBug>) -> InterfaceSp
         link: Link::peer(&name),
         name,
         form: HeaderForm::Nni,
+        priority: Priority::Normal,
         line_rate: CellRate::new(rate.cell_s().saturating_add(tenth)),
         line: None,
     }

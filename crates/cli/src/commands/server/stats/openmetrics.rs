@@ -443,8 +443,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use cellgate::{
-        Discard, HeaderForm, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Marks, Resource,
-        RestInfo, ServerInfo,
+        Discard, HeaderForm, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Marks, Priority,
+        Resource, RestInfo, ServerInfo,
     };
 
     use super::*;
@@ -581,6 +581,7 @@ mod tests {
                     adapter: None,
                     link: Link::peer("lo"),
                     form: HeaderForm::Nni,
+                    priority: Priority::Normal,
                     line_rate: None,
                     line: None,
                 },
