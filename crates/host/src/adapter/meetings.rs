@@ -31,7 +31,7 @@ use crate::closer::{Closer, given};
 use crate::control::{Received, receive, send};
 use crate::link::{CellReceiver, MemorySource, ReceiveEnd};
 use crate::place::{Entrance, Look, call};
-use crate::sys::peer_credentials;
+use crate::sys::{peer_credentials, plain};
 
 /// Who may come: nobody but this user, and root.
 const MODE: u32 = 0o600;
@@ -132,11 +132,8 @@ impl Service {
         let now = MonotonicClock.now();
         self.look_for_peer(now, port);
         // What stands in the way here is told to who asked; what the other end says comes later.
-        match self
-            .meetings
-            .report(now, port)
-            .and_then(|report| report.trouble)
-        {
+        let report = self.meetings.report(now, port);
+        match report.and_then(|report| report.trouble) {
             Some(trouble) => {
                 self.meetings.end(port);
                 Err(ControlError::Meeting(trouble))
@@ -211,7 +208,7 @@ impl Service {
         };
         self.meetings.generation = self.meetings.generation.wrapping_add(1);
         let generation = self.meetings.generation;
-        let said = stranger(&socket).and_then(|()| {
+        let said = refuse_strangers(&socket).and_then(|()| {
             let made = make_receive_port(&one.geometry, generation).map_err(io::Error::other)?;
             let (receiver, files) = made;
             let (bell, rouse) = self.channels.sources.bell(Source::Link)?;
@@ -336,7 +333,7 @@ impl HostMeeting {
     }
 
     fn fail(&mut self, now: Time, error: &io::Error) {
-        let (path, text) = (self.path.display().to_string(), error.to_string());
+        let (path, text) = (self.path.display().to_string(), plain(error));
         let named = text.contains(&path);
         let why = if named {
             text
@@ -347,8 +344,11 @@ impl HostMeeting {
     }
 }
 
-/// Whether whoever has the other end may: this user, and root.
-fn stranger(socket: &Closer) -> io::Result<()> {
+/// Lets nobody have the other end but this user and root.
+///
+/// # Errors
+/// Somebody else has it.
+fn refuse_strangers(socket: &Closer) -> io::Result<()> {
     let (uid, _) = peer_credentials(socket)?;
     let own = rustix::process::geteuid().as_raw();
     match uid == own || uid == 0 {

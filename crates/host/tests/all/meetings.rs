@@ -12,13 +12,18 @@ use cellgate_core::queue::PortGeometry;
 use cellgate_core::queue::layout::port;
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
-use cellgate_host::client::{Control, memory_for};
-use cellgate_host::control::{Answer, Ask, MESSAGE_MAX, PortReport, Received, receive, send};
+use cellgate_host::client::{ClientError, Control, memory_for};
+use cellgate_host::control::{
+    Answer, Ask, ControlError, MESSAGE_MAX, PortReport, Received, receive, send,
+};
 use cellgate_shm::{AdapterPage, PortReceiver, socket, wake_descriptors};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use rustix::fs::fstat;
 use rustix::io::pwrite;
+use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 
 const UNI: PortIndex = PortIndex(0);
 
@@ -206,4 +211,38 @@ fn a_peer_that_hands_over_what_is_no_port_is_told_so() {
         assert!(!told.joined && told.trouble.is_some(), "{told:?}");
     }
     control.ask(Ask::Unlink { port: UNI }, &[]).unwrap();
+}
+
+#[test]
+fn nobody_is_met_but_this_user_and_root() {
+    if !geteuid().is_root() {
+        return println!("skipped: only root can be another user, too");
+    }
+    let path = path("stranger");
+    let at = path.clone();
+    let listens = std::thread::spawn(move || {
+        let nobody = Uid::from_raw(65_534);
+        // Of this thread alone.
+        set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        socket::listen(&at, 0o666).unwrap()
+    });
+    let listener = listens.join().unwrap();
+    let (_adapter, mut control) = AdapterThread::spawn(uni()).unwrap();
+    let ask = Ask::Meet {
+        port: UNI,
+        path: path.to_str().unwrap().to_owned(),
+    };
+    let Err(ClientError::Refused(ControlError::Meeting(why))) = control.ask(ask, &[]) else {
+        panic!("it was met");
+    };
+    assert!(why.contains("user 65534 has the other end"), "{why}");
+    // It was handed nothing.
+    let came = accept_with(&listener, SocketFlags::CLOEXEC).unwrap();
+    let mut buffer = vec![0; MESSAGE_MAX];
+    let Received::Closed(fds) = receive(&came, &mut buffer, true).unwrap() else {
+        panic!("it was told something");
+    };
+    assert!(fds.is_empty());
+    drop(listener);
+    std::fs::remove_file(path).unwrap();
 }

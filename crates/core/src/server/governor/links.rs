@@ -627,7 +627,7 @@ mod tests {
         assert!(steps.iter().any(fits), "{steps:?}");
         links.enqueue(Ticket(1), port, Some(spec));
         carry_out(&mut links, &mut Adapters::default(), 20);
-        let mut health = |joined, trouble: Option<&str>| {
+        let health = |joined, trouble: Option<&str>| {
             let report = PortReport {
                 meeting: Some(MeetingReport {
                     joined,
