@@ -365,6 +365,7 @@ mod tests {
     fn what_a_server_said_before_it_hung_up_stands() {
         let refused = Refused::full_of_user(Crowd::ControlSockets, 16, 1_001);
         let last = FromServer::Confirm {
+            connection: 0,
             id: 0,
             result: Err(refused.clone()),
         };

@@ -65,6 +65,7 @@ const FIRST_ID: u64 = (1 << 32) + 1;
 
 fn hello() -> Vec<u8> {
     let confirm = FromServer::Confirm {
+        connection: 0,
         id: FIRST_ID,
         result: Ok(Confirm::Hello {
             version: cellgate_core::server::VERSION,

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use super::awaiting::Lacking;
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::interfaces::Found;
+use super::joint::Joint;
 use super::lending::LEASE_MAX_NS;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
-    AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
-    Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request,
-    descriptions,
+    AdapterAsk, Address, Bugs, CONNECTIONS_PER_SOCKET, ClientId, Confirm, ConnectionInfo, Crowd,
+    Enclosed, EndReason, Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused,
+    Request, descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId};
 use crate::contract::TrafficContract;
@@ -82,7 +83,8 @@ impl<B: Bugs> Server<B> {
     /// The connection that a request is about, if it is about one.
     fn target(&self, asker: Asker, request: &Request) -> Result<Target, Refused> {
         let client = self.clients.get(&asker.client);
-        let own = client.and_then(|client| client.connection);
+        let own = client.and_then(|client| client.connections.get(&asker.connection));
+        let own = own.copied();
         let uid = client.map(|client| client.peer.uid);
         let at = |address: &Address| self.number_of(asker.client, address).map(Target::Number);
         let begins = matches!(
@@ -132,8 +134,8 @@ impl<B: Bugs> Server<B> {
         }
         let outcome = match request {
             Request::Open(_) => Err(Refused::Occupied),
-            Request::Take { .. } => self.take(asker, number),
-            Request::Reattach { .. } => self.reattach(asker, number, capability),
+            Request::Take { .. } => self.take(asker, number, request),
+            Request::Reattach { .. } => self.reattach(asker, number, request, capability),
             Request::Modify { contract } => self.modify(asker, number, &contract, false),
             Request::Set { contract, .. } => self.modify(asker, number, &contract, true),
             Request::Close => self.close(asker, number),
@@ -159,7 +161,7 @@ impl<B: Bugs> Server<B> {
         let Some(connection) = self.connections.get_mut(&number) else {
             return false;
         };
-        if connection.user.map(|user| user.client) != Some(asker.client) {
+        if !connection.is_used_by(asker) {
             return false;
         }
         // What opened it stays confirmed whatever has become of its adapter since; a change does
@@ -212,7 +214,6 @@ impl<B: Bugs> Server<B> {
             Request::Open(open) => self.open(asker, open, false, capability),
             Request::Add(open) => self.open(asker, open, true, None),
             Request::Close => {
-                client.may_have_closed = false;
                 let stats = Box::default();
                 Ok(Some(Confirm::Closed { stats }))
             }
@@ -333,6 +334,9 @@ impl<B: Bugs> Server<B> {
     ) -> Outcome {
         let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
         let (peer, worker) = (client.peer, client.worker);
+        if !permanent {
+            self.check_socket(asker.client)?;
+        }
         let Found { address, port } = self.find_interface(&open.address)?;
         if self.is_away(port.adapter) {
             return Err(Refused::AdapterAway);
@@ -416,15 +420,31 @@ impl<B: Bugs> Server<B> {
         connection.permanent = permanent;
         connection.opener = Some(asker);
         if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-            client.connection = Some(number);
+            client.connections.insert(asker.connection, number);
             client.may_have_closed = false;
             connection.user = Some(User {
                 client: asker.client,
                 pid: peer.pid,
+                connection: asker.connection,
             });
         }
         self.insert(connection);
         Ok(None)
+    }
+
+    /// Whether a control socket may have another connection.
+    fn check_socket(&self, client: ClientId) -> Result<(), Refused> {
+        let has = self.clients.get(&client).map(|one| one.connections.len());
+        let most = CONNECTIONS_PER_SOCKET;
+        match has.is_some_and(|has| has as u64 >= most.into()) {
+            true => Err(Refused::Full {
+                of: Crowd::ConnectionsOfSocket,
+                most,
+                quota: None,
+                holder: None,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Some addresses are for governors, and for whom the configuration names.
@@ -497,12 +517,9 @@ impl<B: Bugs> Server<B> {
         Ok((connection, vc))
     }
 
-    fn take(&mut self, asker: Asker, number: u32) -> Outcome {
+    fn take(&mut self, asker: Asker, number: u32, request: Request) -> Outcome {
         let (connection, _) = self.open_vc(number)?;
-        if connection
-            .user
-            .is_some_and(|user| user.client == asker.client)
-        {
+        if connection.is_used_by(asker) {
             return Err(Refused::Occupied);
         }
         if !connection.permanent {
@@ -511,23 +528,26 @@ impl<B: Bugs> Server<B> {
         if connection.user.is_some() {
             return Err(Refused::InUse);
         }
-        self.join(asker, number)
+        self.join(asker, number, (request, None))
     }
 
-    fn reattach(&mut self, asker: Asker, number: u32, capability: Option<On<VcId>>) -> Outcome {
+    fn reattach(
+        &mut self,
+        asker: Asker,
+        number: u32,
+        request: Request,
+        capability: Option<On<VcId>>,
+    ) -> Outcome {
         let (connection, vc) = self.open_vc(number)?;
         if let Some(refused) = connection.keeps_buffer("another program does not take it over") {
             return Err(refused);
         }
-        if connection
-            .user
-            .is_some_and(|user| user.client == asker.client)
-        {
+        if connection.is_used_by(asker) {
             return Err(Refused::Occupied);
         }
         match capability {
             Some(capability) if capability == connection.port.adapter.on(vc) => {
-                self.join(asker, number)
+                self.join(asker, number, (request, Some(capability)))
             }
             Some(_) => Err(Refused::Descriptors(
                 "they are another connection's".to_owned(),
@@ -538,21 +558,26 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    fn join(&mut self, asker: Asker, number: u32) -> Outcome {
-        let sizes = self.config.attachment;
-        let client = self.clients.get(&asker.client);
-        let user = client.map_or(self.config.uid, |client| client.peer.uid);
-        if let Some(connection) = self.connections.get_mut(&number) {
-            connection.stage = Stage::Joining(asker);
+    fn join(
+        &mut self,
+        asker: Asker,
+        number: u32,
+        (request, capability): (Request, Option<On<VcId>>),
+    ) -> Outcome {
+        self.check_socket(asker.client)?;
+        let connection = self.connections.get(&number).ok_or(Refused::NotFound)?;
+        let adapter = connection.port.adapter;
+        match self.joint(asker.client, adapter) {
+            Some(Joint::At(attached)) => self.has_joined(adapter, number, asker, attached),
+            // For a connection that is opened again.
+            Some(Joint::Asked) => self.wait_for(number, (asker, request, capability)),
+            None => {
+                let client = self.clients.get(&asker.client);
+                let user = client.map_or(self.config.uid, |client| client.peer.uid);
+                let ask = self.ask_of_joint(asker.client, adapter, user);
+                self.begin(number, Stage::Joining(asker), ask);
+            }
         }
-        self.ask_for(
-            number,
-            Ask::Attach {
-                sizes,
-                user,
-                keep: true,
-            },
-        );
         Ok(None)
     }
 
@@ -652,12 +677,13 @@ impl<B: Bugs> Server<B> {
     fn close(&mut self, asker: Asker, number: u32) -> Outcome {
         let connection = self.connections.get_mut(&number).ok_or(Refused::NotFound)?;
         connection.user = None;
+        connection.gone.connection = asker.connection;
         connection.owed.push(Owed {
             asker,
             result: Ok(OwedConfirm::Closed),
         });
         if let Some(client) = self.clients.get_mut(&asker.client) {
-            client.connection = None;
+            client.connections.remove(&asker.connection);
         }
         self.work.settle.insert(number);
         Ok(None)
