@@ -41,7 +41,11 @@ mod clock;
 mod connection;
 mod control;
 mod error;
+mod hub;
 mod place;
+mod poller;
+mod session;
+mod socket;
 mod stream;
 
 pub use admin::{Admin, Counters, Monitor, ServerInfo};
@@ -49,6 +53,7 @@ pub use builder::Builder;
 pub use connection::{Chain, ChainCounters, Connection, ConnectionCounters, Pdu, Received, Space};
 pub use error::{Error, Wait};
 pub use place::socket_path;
+pub use session::Session;
 pub use stream::{StreamReader, StreamWriter};
 
 pub use cellgate_core::Time;

@@ -50,7 +50,7 @@ impl Connection {
     /// Looks at the control socket if the last look was some time ago. It costs a system call.
     #[inline]
     pub(super) fn look_now_and_then(&self, now: Time) -> Result<(), Error> {
-        if now < self.look_at.get() {
+        if now < self.look_at.get() && !self.control.borrow().has_any() {
             return Ok(());
         }
         self.look_at.set(now.plus_ns(LOOK_NS));
@@ -69,7 +69,9 @@ impl Connection {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(Error::Closed) => {
-                    self.poller.forget_control(self.control.borrow().as_fd());
+                    self.hub
+                        .poller
+                        .forget_control(self.control.borrow().as_fd());
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -98,10 +100,8 @@ impl Connection {
             let memory = match cause {
                 Cause::Modified => memory::of_connection(&opened, came.0)?,
                 Cause::Opened | Cause::Reopened => {
-                    let (memory, attached) = memory::all(&opened, came.0, None)?;
-                    let former = self.attached.replace(attached);
-                    let attached = self.attached.borrow();
-                    self.poller.watch(former.as_fd(), attached.as_fd())?;
+                    let (memory, attachment) = memory::all(&self.hub, &opened, came.0, None)?;
+                    self.move_to(attachment, &opened);
                     memory
                 }
             };

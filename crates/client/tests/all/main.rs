@@ -11,4 +11,5 @@ mod events;
 mod examples;
 mod hostile;
 mod poll;
+mod session;
 mod stream;
