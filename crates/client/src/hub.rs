@@ -193,11 +193,10 @@ impl Hub {
     /// Rings the doorbells that found no room; when to do so again.
     pub(crate) fn retry_at(&self, now: Time) -> Option<Time> {
         let attachments = lock(&self.attachments);
-        let rung = attachments
+        let full = attachments
             .iter()
-            .map(|one| one.shared().attached.ring_all());
-        let all = rung.fold(true, |all, one| all && one);
-        (!all).then(|| now.plus_ns(Attached::RETRY.subsec_nanos().into()))
+            .filter(|one| !one.shared().attached.ring_all());
+        (full.count() > 0).then(|| now.plus_ns(Attached::RETRY.subsec_nanos().into()))
     }
 
     /// Whether a connection may have something; it stays so until it is taken.
@@ -220,12 +219,18 @@ impl Attachment {
 }
 
 impl Shared {
-    /// A connection's events come here from now on.
-    pub(crate) fn enter(&mut self, vc: VcIndex, number: u32, events: &Arc<Mutex<Events>>) {
+    /// A connection's events come here from now on; `is_ready`: it may have something already.
+    pub(crate) fn enter(
+        &mut self,
+        vc: VcIndex,
+        number: u32,
+        events: &Arc<Mutex<Events>>,
+        is_ready: bool,
+    ) {
         let member = Member {
             number,
             events: Arc::clone(events),
-            is_ready: true,
+            is_ready,
         };
         self.members.insert(vc, member);
     }

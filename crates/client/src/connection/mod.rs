@@ -158,7 +158,9 @@ impl Connection {
         }
         let events = Arc::default();
         let number = control.number();
-        attachment.shared().enter(opened.vc.index, number, &events);
+        attachment
+            .shared()
+            .enter(opened.vc.index, number, &events, is_anothers);
         Ok(Self {
             control: RefCell::new(control),
             hub: Arc::clone(hub),
@@ -365,7 +367,7 @@ impl Connection {
         }
         attachment
             .shared()
-            .enter(opened.vc.index, number, &self.events);
+            .enter(opened.vc.index, number, &self.events, true);
     }
 
     fn request(&self, request: Request) -> Result<Confirm, Error> {
