@@ -224,7 +224,25 @@ impl Builder {
         request: Request,
         capability: Option<BorrowedFd<'_>>,
     ) -> Result<Connection, Error> {
-        let mut control = Control::another(hub.socket(), self.patience);
+        let control = Control::another(hub.socket(), self.patience);
+        let number = control.number();
+        let established = self.establish_over(hub, control, request, capability);
+        if let Err(error) = &established
+            && !matches!(error, Error::Refused(_))
+        {
+            // The server may have opened it, or do so yet.
+            hub.end(number);
+        }
+        established
+    }
+
+    fn establish_over(
+        &self,
+        hub: &Arc<Hub>,
+        mut control: Control,
+        request: Request,
+        capability: Option<BorrowedFd<'_>>,
+    ) -> Result<Connection, Error> {
         let opens = matches!(request, Request::Open(_));
         match control.request(request, capability.as_slice())? {
             (Confirm::Opened(_), _) => {

@@ -134,6 +134,15 @@ impl Hub {
         Ok(attachment)
     }
 
+    /// Ends a connection of which nobody has anything any more. Where it is the last of a session
+    /// that has gone, the end of the socket does.
+    pub(crate) fn end(self: &Arc<Self>, number: u32) {
+        if Arc::strong_count(self) > 1 {
+            // Nobody is left to hear that the server is gone.
+            let _ = self.socket.close(number);
+        }
+    }
+
     /// A connection has left an attachment, which goes with the last.
     pub(crate) fn leave(&self, attachment: &Arc<Attachment>, number: u32) {
         let mut attachments = lock(&self.attachments);

@@ -12,9 +12,9 @@ use crate::{Builder, Connection, Error, ServerInfo, socket_path};
 
 /// Connections over one control socket, with one descriptor to wait at.
 ///
-/// They share one event queue at each adapter (*Policing Offloaded*, section 4.2): the threshold of
+/// At each adapter they share one event queue (*Policing Offloaded*, section 4.2): the threshold of
 /// silent events ([`Notification::Silent`](crate::Notification::Silent)) counts those of all of
-/// them. A connection of a session is used as any other, and costs one descriptor, its
+/// them there. A connection of a session is used as any other, and costs one descriptor, its
 /// [capability](Connection::capability)'s. A session has up to 256.
 ///
 /// ```no_run
@@ -121,10 +121,12 @@ impl Session {
                 false => Ok(()),
             };
             let ready = self.hub.take_ready();
+            if ready.is_empty() {
+                heard?;
+            }
             if !ready.is_empty() || deadline.is_some_and(|deadline| deadline <= now()) {
                 return Ok(ready);
             }
-            heard?;
             let retry_at = self.hub.retry_at(now());
             if !self.hub.arm() {
                 continue;

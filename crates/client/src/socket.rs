@@ -218,10 +218,10 @@ impl Heard {
     ) -> Result<Option<Message>, Error> {
         match &message {
             FromServer::Confirm { id: 0, .. } => return Ok(Some((message, came))),
-            FromServer::Confirm { connection, .. } => {
+            FromServer::Confirm { id, connection, .. } => {
                 if let Some(inbox) = self.inboxes.get_mut(connection) {
                     inbox.put(message, came);
-                } else {
+                } else if *id == closing_id(*connection) {
                     self.closing.retain(|number| number != connection);
                 }
             }
@@ -282,10 +282,15 @@ fn is_outdated(former: &FromServer, by: &FromServer) -> bool {
     is_state && told(former) == told(by)
 }
 
-/// The Request that ends a dropped connection: its last.
+/// The last of the numbers that a connection's Requests have.
+fn closing_id(number: u32) -> u64 {
+    (u64::from(number) + 2) * (1 << 32) - 1
+}
+
+/// The Request that ends a dropped connection.
 fn closing(number: u32) -> FromClient {
     FromClient::Request {
-        id: (u64::from(number) + 2) * (1 << 32) - 1,
+        id: closing_id(number),
         connection: number,
         request: Request::Close,
     }

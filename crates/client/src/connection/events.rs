@@ -44,8 +44,8 @@ impl Connection {
         })
     }
 
-    /// Events that found no room: in the queue, which connections of a session share, or among those
-    /// that are kept.
+    /// Events that found no room: in the queue, which connections of a session share, or among
+    /// those that are kept.
     pub fn events_lost(&self) -> u64 {
         let attachment = self.attachment.borrow();
         let mut shared = attachment.shared();

@@ -381,10 +381,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let control = self.control.borrow();
         self.hub.leave(&self.attachment.borrow(), control.number());
-        // Where it is the last, the end of the socket says so.
-        if control.is_open() && Arc::strong_count(&self.hub) > 1 {
-            // Nobody is left to hear that the server is gone.
-            let _ = self.hub.socket().close(control.number());
+        if control.is_open() {
+            self.hub.end(control.number());
         }
     }
 }

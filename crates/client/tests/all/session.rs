@@ -10,6 +10,7 @@ use cellgate::{
     Session,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, kill_process};
 
 use super::common::{Daemon, PATIENCE, eventually, hears};
 
@@ -199,6 +200,24 @@ fn all_connections_of_a_session_outlive_their_daemon_and_their_adapter() {
     let gone = pair.mine.0.wait(Some(PATIENCE));
     let gone = gone.and_then(|_| pair.mine.0.wait(Some(PATIENCE)));
     assert!(matches!(gone, Err(Error::Closed)), "{gone:?}");
+}
+
+#[test]
+fn an_open_that_was_given_up_is_closed_when_the_server_comes_to_it() {
+    let pair = Pair::new(2, |builder| builder);
+    pair.daemon.stop();
+    let hasty = builder("b", 7).patience(Duration::from_millis(20));
+    let late = pair.mine.0.open(&hasty).unwrap_err();
+    assert!(matches!(late, Error::TimedOut), "{late}");
+    kill_process(pair.daemon.pid(), Signal::CONT).unwrap();
+    // The same socket hears of it, and nobody else has it.
+    let again = eventually("the address is free", || {
+        let again = pair.mine.0.open(&builder("b", 7));
+        again.ok()
+    });
+    assert_eq!(pair.daemon.admin().list().unwrap().len(), 5);
+    drop(again);
+    pair.cross(0..2);
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub enum FromServer {
         /// For a Response; 0 if there is none to this one.
         id: u64,
         /// The application's own number for the connection that it is about; 0 where it is about
-        /// none.
+        /// none, or about all ([`EndReason::ShuttingDown`], [`Indication::Restarted`]).
         #[serde(default, skip_serializing_if = "is_zero")]
         connection: u32,
         indication: Indication,
