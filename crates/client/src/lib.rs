@@ -29,8 +29,8 @@
 //! ```
 //!
 //! The crate starts no thread, installs no handler, and keeps no global state: it lives in other
-//! people's processes. A `Connection` can move between threads; one thread uses it at a time, and all of a
-//! `Session`.
+//! people's processes. A `Connection` can move between threads; one thread uses it at a time,
+//! and all of a `Session`.
 //! After open, nothing on the data path allocates.
 //!
 //! **Not here:** encryption, retransmission, or flow control over the network. An SDU of 0 octets

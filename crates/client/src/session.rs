@@ -98,8 +98,8 @@ impl Session {
     }
 
     /// Waits until a connection may have something, for `timeout` at most (none: as long as it
-    /// takes): the [numbers](Connection::number) of those that may have a PDU, room to send, another
-    /// event, or an indication of the server. None: the time is over.
+    /// takes): the [numbers](Connection::number) of those that may have a PDU, room to send,
+    /// another event, or an indication of the server. None: the time is over.
     ///
     /// Each is named once for what has come: take all of it
     /// ([`Connection::try_recv`], [`Connection::next_event`], [`Connection::next_indication`])
@@ -145,8 +145,8 @@ impl Session {
     /// Has the descriptor ([`AsFd`]) become readable as soon as a connection may have something,
     /// for who waits elsewhere. `false`: one has already; nothing is armed, call
     /// [`Session::wait`] with a timeout of zero at once. One `true` is good for one wake-up. The
-    /// order is *wait with a timeout of zero; where it names none, arm; where that says `true`, wait
-    /// for the descriptor*.
+    /// order is *wait with a timeout of zero; where it names none, arm; where that says `true`,
+    /// wait for the descriptor*.
     ///
     /// # Errors
     /// As [`Session::wait`].

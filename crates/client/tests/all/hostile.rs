@@ -78,8 +78,9 @@ fn hello() -> Vec<u8> {
 }
 
 /// A good answer to an open, but for its descriptors.
-const OPENED: &str = r#"{"confirm":{"id":8589934593,"connection":1,"result":{"Ok":{"opened":{"address":"a.0.5",
-"contract":"CONTRACT","vc":{"index":1,"generation":1},"sizes":{"receive_slots":SLOTS,
+const OPENED: &str = r#"{"confirm":{"id":8589934593,"connection":1,"result":{"Ok":{"opened":{
+"address":"a.0.5","contract":"CONTRACT",
+"vc":{"index":1,"generation":1},"sizes":{"receive_slots":SLOTS,
 "receive_len":4096,"receive_elsewhere":false,"transmit_slots":4,"transmit_len":4096},
 "files_generation":1,"attachment":0,"attachment_sizes":{"event_slots":4,"doorbell_slots":4},
 "attachment_generation":1,"notification":null,"marks":"none","completions":true,

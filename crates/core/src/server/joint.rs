@@ -2,10 +2,13 @@
 //! event queue, one count of silent events and one descriptor to wait at (*Policing Offloaded*,
 //! section 4.2). It comes with the first of them and goes with the last.
 
-use super::connection::{Attached, Connection, Stage};
+use super::connection::{Asker, Attached, Connection, Stage};
 use super::machine::{Pending, Server};
-use super::{AdapterAsk, AdapterIndex, Bugs, ClientId, On};
-use crate::adapter::AttachmentIndex;
+use super::requests::Outcome;
+use super::{
+    AdapterAsk, AdapterIndex, Bugs, CONNECTIONS_PER_SOCKET, ClientId, Crowd, On, Refused, Request,
+};
+use crate::adapter::{AttachmentIndex, VcId};
 use crate::keeper::Ask;
 
 /// An application's attachment.
@@ -65,7 +68,7 @@ impl<B: Bugs> Server<B> {
         };
         let waits = |one: &&Connection| {
             let uses = one.user.is_some_and(|user| user.client == client);
-            let asks = |(asker, ..): &(super::connection::Asker, _, _)| asker.client == client;
+            let asks = |(asker, ..): &(Asker, _, _)| asker.client == client;
             one.port.adapter == adapter && (uses || one.waiting.iter().any(asks))
         };
         let waiting = self.connections.values().filter(waits);
@@ -94,6 +97,46 @@ impl<B: Bugs> Server<B> {
             self.forget_joint(at);
             let attachment = at.id;
             self.ask(at.adapter, Pending::Leftover, Ask::Detach { attachment });
+        }
+    }
+
+    /// Has an application that takes a connection use it: at its attachment, made first where there
+    /// is none.
+    pub(super) fn join(
+        &mut self,
+        asker: Asker,
+        number: u32,
+        (request, capability): (Request, Option<On<VcId>>),
+    ) -> Outcome {
+        self.check_socket(asker.client)?;
+        let connection = self.connections.get(&number).ok_or(Refused::NotFound)?;
+        let adapter = connection.port.adapter;
+        match self.joint(asker.client, adapter) {
+            Some(Joint::At(attached)) => self.has_joined(adapter, number, asker, attached),
+            // For a connection that is opened again.
+            Some(Joint::Asked) => self.wait_for(number, (asker, request, capability)),
+            None => {
+                let client = self.clients.get(&asker.client);
+                let user = client.map_or(self.config.uid, |client| client.peer.uid);
+                let ask = self.ask_of_joint(asker.client, adapter, user);
+                self.begin(number, Stage::Joining(asker), ask);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a control socket may have another connection.
+    pub(super) fn check_socket(&self, client: ClientId) -> Result<(), Refused> {
+        let has = self.clients.get(&client).map(|one| one.connections.len());
+        let most = CONNECTIONS_PER_SOCKET;
+        match has.is_some_and(|has| has as u64 >= most.into()) {
+            true => Err(Refused::Full {
+                of: Crowd::ConnectionsOfSocket,
+                most,
+                quota: None,
+                holder: None,
+            }),
+            false => Ok(()),
         }
     }
 }

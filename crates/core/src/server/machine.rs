@@ -584,8 +584,8 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// An answer to [`CanGrow`](super::Indication::CanGrow). One to an Indication that is not known is no request
-    /// that could be carried out; declining it is nothing.
+    /// An answer to [`CanGrow`](super::Indication::CanGrow). One to an Indication that is not known
+    /// is no request that could be carried out; declining it is nothing.
     fn response(&mut self, asker: Asker, response: Response) {
         let Asker { client, id, .. } = asker;
         let Some(state) = self.clients.get(&client) else {

@@ -106,8 +106,8 @@ pub enum Request {
     /// Takes this user's connection over from another socket; its capability comes along: the
     /// descriptor of the file that its client writes. Confirmed by [`Confirm::Opened`].
     Reattach { address: Address },
-    /// Changes the contract of a connection of this socket. Confirmed by [`Confirm::Modified`], with
-    /// descriptors if it got new memory.
+    /// Changes the contract of a connection of this socket. Confirmed by [`Confirm::Modified`],
+    /// with descriptors if it got new memory.
     Modify {
         /// The new one.
         contract: String,

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use super::awaiting::Lacking;
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::interfaces::Found;
-use super::joint::Joint;
 use super::lending::LEASE_MAX_NS;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
-    AdapterAsk, Address, Bugs, CONNECTIONS_PER_SOCKET, ClientId, Confirm, ConnectionInfo, Crowd,
-    Enclosed, EndReason, Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused,
-    Request, descriptions,
+    AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
+    Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request,
+    descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId};
 use crate::contract::TrafficContract;
@@ -26,7 +25,7 @@ const PING_MAX_NS: u64 = 10_000_000_000;
 pub const LOOPBACKS_PER_USER: usize = 2;
 
 /// A Request that is carried out gives its Confirm, or none if that comes later.
-type Outcome = Result<Option<Confirm>, Refused>;
+pub(super) type Outcome = Result<Option<Confirm>, Refused>;
 
 /// The connection that a Request is about.
 enum Target {
@@ -150,7 +149,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Carries a request out again when nothing is under way at the connection, or it is gone.
-    fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<On<VcId>>)) {
+    pub(super) fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<On<VcId>>)) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.waiting.push(request);
         }
@@ -432,21 +431,6 @@ impl<B: Bugs> Server<B> {
         Ok(None)
     }
 
-    /// Whether a control socket may have another connection.
-    fn check_socket(&self, client: ClientId) -> Result<(), Refused> {
-        let has = self.clients.get(&client).map(|one| one.connections.len());
-        let most = CONNECTIONS_PER_SOCKET;
-        match has.is_some_and(|has| has as u64 >= most.into()) {
-            true => Err(Refused::Full {
-                of: Crowd::ConnectionsOfSocket,
-                most,
-                quota: None,
-                holder: None,
-            }),
-            false => Ok(()),
-        }
-    }
-
     /// Some addresses are for governors, and for whom the configuration names.
     fn check_reserved(&self, client: ClientId, uid: u32, at: &Address) -> Result<(), Refused> {
         if self.is_governor(uid) {
@@ -556,29 +540,6 @@ impl<B: Bugs> Server<B> {
                 "the connection's is missing".to_owned(),
             )),
         }
-    }
-
-    fn join(
-        &mut self,
-        asker: Asker,
-        number: u32,
-        (request, capability): (Request, Option<On<VcId>>),
-    ) -> Outcome {
-        self.check_socket(asker.client)?;
-        let connection = self.connections.get(&number).ok_or(Refused::NotFound)?;
-        let adapter = connection.port.adapter;
-        match self.joint(asker.client, adapter) {
-            Some(Joint::At(attached)) => self.has_joined(adapter, number, asker, attached),
-            // For a connection that is opened again.
-            Some(Joint::Asked) => self.wait_for(number, (asker, request, capability)),
-            None => {
-                let client = self.clients.get(&asker.client);
-                let user = client.map_or(self.config.uid, |client| client.peer.uid);
-                let ask = self.ask_of_joint(asker.client, adapter, user);
-                self.begin(number, Stage::Joining(asker), ask);
-            }
-        }
-        Ok(None)
     }
 
     fn modify(&mut self, asker: Asker, number: u32, text: &str, set: bool) -> Outcome {
