@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +17,9 @@ use crate::control::Control;
 use crate::poller::Poller;
 use crate::socket::Socket;
 use crate::{Error, ServerInfo};
+
+/// How often a call that need not wait looks at the control socket.
+const LOOK_NS: u64 = 10_000_000;
 
 /// Which of an attachment's descriptors tells it from others.
 const NAMES: usize = 1;
@@ -28,6 +33,8 @@ pub(crate) struct Hub {
     socket: Arc<Socket>,
     server: ServerInfo,
     pub(crate) poller: Poller,
+    /// When the control socket is looked at next, in nanoseconds.
+    look_at: AtomicU64,
     /// One at each adapter, and those of adapters that have gone until nobody reads there any more.
     attachments: Mutex<Vec<Arc<Attachment>>>,
 }
@@ -94,12 +101,24 @@ impl Hub {
             socket: Arc::clone(control.socket()),
             server: control.server().clone(),
             poller: Poller::new(control.as_fd())?,
+            look_at: AtomicU64::new(0),
             attachments: Mutex::default(),
         })
     }
 
     pub(crate) fn socket(&self) -> &Arc<Socket> {
         &self.socket
+    }
+
+    /// Whether it is time for a call that need not wait to look at the control socket, which hears
+    /// for all.
+    #[inline]
+    pub(crate) fn is_to_look(&self, now: Time) -> bool {
+        let is_time = self.look_at.load(Relaxed) <= now.ns();
+        if is_time {
+            self.look_at.store(now.plus_ns(LOOK_NS).ns(), Relaxed);
+        }
+        is_time
     }
 
     pub(crate) fn server(&self) -> &ServerInfo {

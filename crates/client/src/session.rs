@@ -99,7 +99,7 @@ impl Session {
 
     /// Waits until a connection may have something, for `timeout` at most (none: as long as it
     /// takes): the [numbers](Connection::number) of those that may have a PDU, room to send,
-    /// another event, or an indication of the server. None: the time is over.
+    /// another event, or an indication of the server. An empty list: the time is over.
     ///
     /// Each is named once for what has come: take all of it
     /// ([`Connection::try_recv`], [`Connection::next_event`], [`Connection::next_indication`])

@@ -12,9 +12,6 @@ use crate::Error;
 use crate::clock::now;
 use crate::control::NewMemory;
 
-/// How often a call that need not wait looks at the control socket.
-const LOOK_NS: u64 = 10_000_000;
-
 impl Connection {
     /// The next thing that the server told of its own accord, oldest first. At most 64 are kept;
     /// [`Connection::contract`] and the rest are up to date whether these are read or not.
@@ -47,13 +44,13 @@ impl Connection {
         }
     }
 
-    /// Looks at the control socket if the last look was some time ago. It costs a system call.
+    /// Looks at the control socket if nobody of the session has for some time, or has heard something
+    /// for this connection. It costs a system call.
     #[inline]
     pub(super) fn look_now_and_then(&self, now: Time) -> Result<(), Error> {
-        if now < self.look_at.get() && !self.control.borrow().has_any() {
+        if !self.hub.is_to_look(now) && !self.control.borrow().has_any() {
             return Ok(());
         }
-        self.look_at.set(now.plus_ns(LOOK_NS));
         self.look()
     }
 

@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cellgate_core::Time;
 use cellgate_core::adapter::VcStats;
 use cellgate_core::server::{Address, Confirm, ConnectionInfo, Opened, Refused, Request};
 use cellgate_shm::{ClientCounters, ClientTransmit};
@@ -74,8 +73,6 @@ pub struct Connection {
     events: Arc<Mutex<Events>>,
     /// SDUs that may go by before events are looked at.
     pass_left: Cell<u32>,
-    /// When the control socket is looked at next.
-    look_at: Cell<Time>,
 }
 
 /// What this library did for a connection.
@@ -177,7 +174,6 @@ impl Connection {
             sent: Cell::new(0),
             untold: Cell::new(false),
             send_copies: Cell::new(0),
-            look_at: Cell::new(Time::ZERO),
         })
     }
 
@@ -276,11 +272,11 @@ impl Connection {
     }
 
     /// Reserves CPU time for the calling thread, `budget` in each `period` of 1 ms to 1 s, in place
-    /// of what this connection has reserved before: within its budget the thread is real-time, and
-    /// comes before whatever has nothing reserved. A budget of zero gives it back, and so does the
-    /// connection's end. A server that comes after this one has promised nothing: ask it again
-    /// behind [`Indication::Restarted`](crate::Indication::Restarted). Gives in words how the
-    /// thread is scheduled.
+    /// of what this connection, or another of its session, has reserved before: within its budget
+    /// the thread is real-time, and comes before whatever has nothing reserved. A budget of zero
+    /// gives it back, and so does the connection's end. A server that comes after this one has
+    /// promised nothing: ask it again behind [`Indication::Restarted`](crate::Indication::Restarted).
+    /// Gives in words how the thread is scheduled.
     ///
     /// # Errors
     /// There is not so much, or the server may make nobody real-time.
