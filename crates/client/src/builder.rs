@@ -9,6 +9,7 @@ use cellgate_core::server::{Address, Confirm, Open, QueueThreshold, Request};
 
 use crate::connection::LentBuffer;
 use crate::control::{Control, unexpected};
+use crate::hub::Hub;
 use crate::{Connection, Error, socket_path};
 
 /// A connection to open: [`Connection::builder`].
@@ -154,9 +155,14 @@ impl Builder {
     /// # Errors
     /// There is no server, the address or contract is none, or admission refuses.
     pub fn open(&self) -> Result<Connection, Error> {
+        self.open_in(&self.hub()?)
+    }
+
+    /// The same in a session.
+    pub(crate) fn open_in(&self, hub: &Arc<Hub>) -> Result<Connection, Error> {
         let request = Request::Open(self.request()?);
         let into = self.into.as_ref();
-        self.establish(request, into.map(|into| into.capability.as_fd()))
+        self.establish(hub, request, into.map(|into| into.capability.as_fd()))
     }
 
     /// Takes the use of a permanent connection that nobody uses. Its contract, its memory and what
@@ -165,9 +171,13 @@ impl Builder {
     /// # Errors
     /// There is no server, or no such connection for this user.
     pub fn take(&self) -> Result<Connection, Error> {
+        self.take_in(&self.hub()?)
+    }
+
+    /// The same in a session.
+    pub(crate) fn take_in(&self, hub: &Arc<Hub>) -> Result<Connection, Error> {
         let address = self.address.parse()?;
-        let request = Request::Take { address };
-        self.establish(request, None)
+        self.establish(hub, Request::Take { address }, None)
     }
 
     /// Takes this user's connection over from another process, by right of its
@@ -179,7 +189,7 @@ impl Builder {
     pub fn reattach(&self, capability: impl AsFd) -> Result<Connection, Error> {
         let address = self.address.parse()?;
         let request = Request::Reattach { address };
-        self.establish(request, Some(capability.as_fd()))
+        self.establish(&self.hub()?, request, Some(capability.as_fd()))
     }
 
     /// What is asked for.
@@ -197,24 +207,48 @@ impl Builder {
         })
     }
 
+    fn hub(&self) -> Result<Arc<Hub>, Error> {
+        let hub = match &self.connected {
+            Some(socket) => Hub::over(socket.try_clone()?, self.patience)?,
+            None => {
+                let path = self.socket.clone().unwrap_or_else(socket_path);
+                Hub::connect(&path, self.patience)?
+            }
+        };
+        Ok(Arc::new(hub))
+    }
+
     fn establish(
         &self,
+        hub: &Arc<Hub>,
         request: Request,
         capability: Option<BorrowedFd<'_>>,
     ) -> Result<Connection, Error> {
-        let mut control = match &self.connected {
-            Some(socket) => Control::over(socket.try_clone()?, self.patience)?,
-            None => {
-                let path = self.socket.clone().unwrap_or_else(socket_path);
-                Control::connect(&path, self.patience)?
-            }
-        };
+        let control = Control::another(hub.socket(), self.patience);
+        let number = control.number();
+        let established = self.establish_over(hub, control, request, capability);
+        if let Err(error) = &established
+            && !matches!(error, Error::Refused(_))
+        {
+            // The server may have opened it, or do so yet.
+            hub.end(number);
+        }
+        established
+    }
+
+    fn establish_over(
+        &self,
+        hub: &Arc<Hub>,
+        mut control: Control,
+        request: Request,
+        capability: Option<BorrowedFd<'_>>,
+    ) -> Result<Connection, Error> {
         let opens = matches!(request, Request::Open(_));
         match control.request(request, capability.as_slice())? {
             (Confirm::Opened(_), _) => {
                 let is_anothers = capability.is_some() && !opens;
                 let into = self.into.as_ref().filter(|_| opens);
-                let connection = Connection::over(control, is_anothers, into)?;
+                let connection = Connection::over(hub, control, is_anothers, into)?;
                 connection.keep_events(self.events);
                 Ok(connection)
             }

@@ -1,24 +1,26 @@
-//! The control socket: the octets and descriptors of what an application says and hears.
+//! A connection's part of a control socket: what it asks, and what it is told.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::application::{
     Answer, Application, Cause, Enclosure, End, Failure, OpenConnection, Output,
 };
-use cellgate_core::server::{
-    Confirm, FromClient, FromServer, Indication, Opened, Request, VERSION,
-};
+use cellgate_core::server::{Confirm, FromClient, Indication, Opened, Request, Response, VERSION};
 use cellgate_shm::name_of;
-use cellgate_shm::socket::{self, MESSAGE_MAX, Received, receive, send};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use cellgate_shm::socket;
+use rustix::event::Timespec;
 use rustix::io::Errno;
 
 use crate::clock::now;
 use crate::connection::FROM_CLIENT;
+use crate::socket::Socket;
 use crate::{Error, ServerInfo};
 
 /// Descriptors that came along with a message.
@@ -44,8 +46,11 @@ pub(crate) struct NewMemory {
 
 #[derive(Debug)]
 pub(crate) struct Control {
-    socket: OwnedFd,
-    buffer: Vec<u8>,
+    socket: Arc<Socket>,
+    /// By which messages name the connection; 0: it has none.
+    number: u32,
+    /// Something was heard for it by others.
+    has_any: Arc<AtomicBool>,
     application: Application<Descriptors>,
     /// What is still to be mapped, in order.
     memories: VecDeque<NewMemory>,
@@ -77,9 +82,11 @@ impl Control {
     /// Says hello over a socket.
     pub(crate) fn over(socket: OwnedFd, patience: Duration) -> Result<Self, Error> {
         let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let shared = Arc::new(Socket::new(socket));
         let mut control = Self {
-            socket,
-            buffer: vec![0; MESSAGE_MAX],
+            has_any: shared.enter(0),
+            socket: shared,
+            number: 0,
             application: Application::new(patience),
             memories: VecDeque::new(),
             server: ServerInfo::default(),
@@ -94,6 +101,41 @@ impl Control {
             (other, _) => return Err(unexpected(&other)),
         }
         Ok(control)
+    }
+
+    /// A part of the same socket, for another connection.
+    pub(crate) fn another(socket: &Arc<Socket>, patience: Duration) -> Self {
+        let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let number = socket.new_number();
+        Self {
+            has_any: socket.enter(number),
+            socket: Arc::clone(socket),
+            number,
+            application: Application::numbered(number, patience),
+            memories: VecDeque::new(),
+            server: ServerInfo::default(),
+        }
+    }
+
+    /// The number by which messages name the connection.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether something was heard for it by others, and not looked at.
+    #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        self.has_any.load(Relaxed)
+    }
+
+    /// The socket, which others may share.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Whether the connection is to be closed when it is dropped.
+    pub(crate) fn is_open(&self) -> bool {
+        self.application.connection().is_some() && self.application.end().is_none()
     }
 
     /// Who answered.
@@ -177,7 +219,7 @@ impl Control {
 
     /// Hears one thing, if it is there; whether it was.
     pub(crate) fn hear(&mut self) -> Result<bool, Error> {
-        let heard = match self.receive() {
+        let heard = match self.socket.receive(self.number) {
             Ok(Some((message, came))) => {
                 self.application.handle(now(), message, came);
                 Ok(true)
@@ -194,7 +236,7 @@ impl Control {
 
     /// Waits until there is something to hear; `false`: the time is over.
     pub(crate) fn wait_to_hear(&self, deadline: Option<Time>) -> Result<bool, Error> {
-        self.wait(PollFlags::IN, deadline)
+        self.socket.wait_to_hear(deadline)
     }
 
     /// Goes on until what was asked has ended.
@@ -203,10 +245,10 @@ impl Control {
             if let Some(Answer { result, came }) = self.carry_out(fds)? {
                 return Ok((result?, came.unwrap_or_default().0));
             }
-            match self.receive() {
+            match self.socket.receive(self.number) {
                 Ok(Some((message, came))) => self.application.handle(now(), message, came),
                 Ok(None) => {
-                    if !self.wait(PollFlags::IN, self.application.next_deadline())? {
+                    if !self.wait_to_hear(self.application.next_deadline())? {
                         self.application.expire(now());
                     }
                 }
@@ -221,6 +263,11 @@ impl Control {
         let mut answered = None;
         while let Some(output) = self.application.poll() {
             match output {
+                // Its socket has said so.
+                Output::Say(FromClient::Response {
+                    response: Response::Heard,
+                    ..
+                }) => {}
                 Output::Say(message) => {
                     let along = match message {
                         FromClient::Request { .. } => fds,
@@ -250,54 +297,23 @@ impl Control {
 
     /// Nobody hears any more what is said: what the server said before stands.
     fn is_hung_up(&mut self) {
-        while let Ok(Some((message, came))) = self.receive() {
+        while let Ok(Some((message, came))) = self.socket.receive(self.number) {
             self.application.handle(now(), message, came);
         }
         self.application.hung_up();
     }
 
-    fn say(&mut self, message: &FromClient, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        let octets = serde_json::to_vec(message).map_err(bad_message)?;
-        loop {
-            match send(&self.socket, &octets, fds, false) {
-                Ok(()) => return Ok(()),
-                Err(Errno::AGAIN) => {
-                    let patience = Self::PATIENCE.as_nanos() as u64;
-                    let deadline = self.application.next_deadline();
-                    let deadline = deadline.unwrap_or(now().plus_ns(patience));
-                    if !self.wait(PollFlags::OUT, Some(deadline))? {
-                        return Err(Error::TimedOut);
-                    }
-                }
-                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Err(Error::Closed),
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+    fn say(&self, message: &FromClient, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let patience = Self::PATIENCE.as_nanos() as u64;
+        let deadline = self.application.next_deadline();
+        let deadline = deadline.unwrap_or(now().plus_ns(patience));
+        self.socket.say(message, fds, deadline)
     }
+}
 
-    fn receive(&mut self) -> Result<Option<(FromServer, Descriptors)>, Error> {
-        let mut receive = || receive(&self.socket, &mut self.buffer, false);
-        let received = match receive() {
-            // It left something unread: what it had said before comes after this.
-            Err(Errno::CONNRESET) => receive(),
-            received => received,
-        };
-        match received {
-            Ok(Received::Message(len, fds)) => {
-                let message = self.buffer.get(..len).unwrap_or_default();
-                let message = serde_json::from_slice(message).map_err(bad_message)?;
-                Ok(Some((message, Descriptors(fds))))
-            }
-            Ok(Received::TooLong(_)) => Err(Error::BadMessage("it is too long".to_owned())),
-            Ok(Received::Closed(_)) => Err(Error::Closed),
-            Err(Errno::AGAIN) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
-    }
-
-    /// Waits until the socket can be used; `false`: the time is over.
-    fn wait(&self, flags: PollFlags, deadline: Option<Time>) -> Result<bool, Error> {
-        wait_for(self.socket.as_fd(), flags, deadline)
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.socket.leave(self.number);
     }
 }
 
@@ -321,19 +337,6 @@ impl From<Failure> for Error {
     }
 }
 
-/// Waits for a descriptor until `deadline` (none: as long as it takes); `false`: the time is over.
-/// A signal handler that ran in between is no end of it.
-fn wait_for(fd: BorrowedFd<'_>, flags: PollFlags, deadline: Option<Time>) -> Result<bool, Error> {
-    loop {
-        let timeout = deadline.map(|deadline| timespec(deadline.since_ns(now())));
-        match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], timeout.as_ref()) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-}
-
 pub(crate) fn timespec(ns: u64) -> Timespec {
     const NS_PER_S: u64 = 1_000_000_000;
     Timespec {
@@ -343,7 +346,7 @@ pub(crate) fn timespec(ns: u64) -> Timespec {
     }
 }
 
-fn bad_message(error: serde_json::Error) -> Error {
+pub(crate) fn bad_message(error: serde_json::Error) -> Error {
     Error::BadMessage(error.to_string())
 }
 
@@ -356,15 +359,18 @@ pub(crate) fn unexpected(confirm: &Confirm) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::server::{Crowd, Refused};
-    use cellgate_shm::socket::pair;
+    use cellgate_core::server::{Crowd, FromServer, Refused};
+    use cellgate_shm::socket::{pair, send};
+    use rustix::event::PollFlags;
 
     use super::*;
+    use crate::socket::wait_for;
 
     #[test]
     fn what_a_server_said_before_it_hung_up_stands() {
         let refused = Refused::full_of_user(Crowd::ControlSockets, 16, 1_001);
         let last = FromServer::Confirm {
+            connection: 0,
             id: 0,
             result: Err(refused.clone()),
         };

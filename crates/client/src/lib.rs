@@ -13,6 +13,8 @@
 //!   [`Connection::recv`] copy once; [`Connection::reserve`] and [`Connection::next_pdu`] lend the
 //!   queues' memory and copy nothing; [`StreamReader`] reads what is released by time,
 //!   [`StreamWriter`] drops what finds no room.
+//! - [`Session`]: many connections over one control socket, with one descriptor to wait at and one
+//!   count of silent events.
 //! - [`Chain`]: two connections, of which the second sends on what the first has received, from
 //!   where the adapter put it.
 //! - [`Admin`]: what concerns the daemon: lists, permanent connections, interfaces, loopback.
@@ -27,7 +29,8 @@
 //! ```
 //!
 //! The crate starts no thread, installs no handler, and keeps no global state: it lives in other
-//! people's processes. A `Connection` can move between threads; one thread uses it at a time.
+//! people's processes. A `Connection` can move between threads; one thread uses it at a time,
+//! and all of a `Session`.
 //! After open, nothing on the data path allocates.
 //!
 //! **Not here:** encryption, retransmission, or flow control over the network. An SDU of 0 octets
@@ -41,7 +44,11 @@ mod clock;
 mod connection;
 mod control;
 mod error;
+mod hub;
 mod place;
+mod poller;
+mod session;
+mod socket;
 mod stream;
 
 pub use admin::{Admin, Counters, Monitor, ServerInfo};
@@ -49,6 +56,7 @@ pub use builder::Builder;
 pub use connection::{Chain, ChainCounters, Connection, ConnectionCounters, Pdu, Received, Space};
 pub use error::{Error, Wait};
 pub use place::socket_path;
+pub use session::Session;
 pub use stream::{StreamReader, StreamWriter};
 
 pub use cellgate_core::Time;

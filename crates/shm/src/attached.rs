@@ -35,8 +35,6 @@ pub struct Attached {
     /// None: the adapter never rests.
     rouser: Option<Rouser>,
     unrung: VecDeque<Doorbell>,
-    /// SDUs that went by since events were looked at, and how many may.
-    passed: u32,
     pass_max: u32,
     counters: ClientCounters,
 }
@@ -61,7 +59,6 @@ impl Attached {
             sleeper: Sleeper::new(watch),
             rouser: Rouser::open(rouse)?,
             unrung: VecDeque::new(),
-            passed: 0,
             pass_max: (geometry.sizes().event_slots / 8).min(Self::PASS_MAX),
             counters: ClientCounters::default(),
         })
@@ -104,17 +101,10 @@ impl Attached {
     /// SDUs that go by before events are looked at, at most.
     const PASS_MAX: u32 = 16;
 
-    /// For each SDU that was sent or read by a client that needs no events: whether to take them
-    /// off the queue now, before they fill it. Not each time, as it is the adapter that writes
-    /// them: each look has to fetch them from its core.
-    #[inline]
-    pub fn pass(&mut self) -> bool {
-        self.passed += 1;
-        let is_time = self.passed > self.pass_max;
-        if is_time {
-            self.passed = 0;
-        }
-        is_time
+    /// SDUs that a client that needs no events may send and read before it takes events off the
+    /// queue, so that they do not fill it.
+    pub fn pass_max(&self) -> u32 {
+        self.pass_max
     }
 
     /// Events lost since the last call because the queue was full. If any, look at the queues of

@@ -415,7 +415,12 @@ fn a_daemon_of_another_version_is_named() {
             panic!("{hello:?}");
         };
         let result = Err(Refused::Version { speaks: 999 });
-        let told = serde_json::to_vec(&FromServer::Confirm { id, result }).unwrap();
+        let told = serde_json::to_vec(&FromServer::Confirm {
+            connection: 0,
+            id,
+            result,
+        })
+        .unwrap();
         socket::send(&caller, &told, &[], true).unwrap();
     });
     let report = found(&[], &["-c", &config]);

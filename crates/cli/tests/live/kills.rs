@@ -106,6 +106,7 @@ impl Raw {
     fn ask(&mut self, request: Request) -> (Confirm, Vec<OwnedFd>) {
         self.id += 1;
         let message = FromClient::Request {
+            connection: 0,
             id: self.id,
             request,
         };
@@ -117,7 +118,7 @@ impl Raw {
                 panic!("{received:?}");
             };
             match serde_json::from_slice(&self.buffer[..len]).expect("JSON") {
-                FromServer::Confirm { id, result } if id == self.id => {
+                FromServer::Confirm { id, result, .. } if id == self.id => {
                     return (result.expect("there is room"), fds);
                 }
                 _ => {}

@@ -143,7 +143,12 @@ fn one_who_leaves_descriptors_unread_keeps_nobody_from_getting_any() {
             1 => Request::Hello { version },
             _ => Request::Counters,
         };
-        serde_json::to_vec(&FromClient::Request { id, request }).expect("it has a form in JSON")
+        serde_json::to_vec(&FromClient::Request {
+            connection: 0,
+            id,
+            request,
+        })
+        .expect("it has a form in JSON")
     };
     // Those that say no more are hung up on, and what they were sent is as unread as before.
     let mut hoarders = Vec::new();

@@ -1,53 +1,18 @@
 //! Events of the adapter, for applications that want to read them.
 
-use std::collections::VecDeque;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cellgate_core::adapter::Event;
 use cellgate_core::application::Interest;
-use cellgate_shm::Attached;
 
 use super::Connection;
+use crate::hub::Events;
 use crate::{Error, Wait};
-
-/// Events for an application that wants them ([`Builder::events`](crate::Builder::events)).
-#[derive(Debug, Default)]
-pub(super) struct Events {
-    kept: VecDeque<Event>,
-    /// 0: nobody wants any.
-    max: usize,
-    /// Those that found no room here.
-    lost: u64,
-}
-
-impl Events {
-    fn keeping(max: usize) -> Self {
-        Self {
-            kept: VecDeque::with_capacity(max),
-            max,
-            lost: 0,
-        }
-    }
-
-    /// Takes all events off the queue, in order. The newest go where there is no room.
-    pub(super) fn take_off(&mut self, attached: &mut Attached) {
-        while let Some(event) = attached.next_event() {
-            if self.kept.len() < self.max {
-                self.kept.push_back(event);
-            } else {
-                self.lost += u64::from(self.max > 0);
-            }
-        }
-    }
-
-    pub(super) fn waits(&self) -> bool {
-        !self.kept.is_empty()
-    }
-}
 
 impl Connection {
     pub(crate) fn keep_events(&self, max: usize) {
-        self.events.replace(Events::keeping(max));
+        self.events().keep(max);
     }
 
     /// The next event of the adapter, in its order; none waits: none. Events are kept if
@@ -58,11 +23,11 @@ impl Connection {
     /// Four of the five events of *Policing Offloaded* (section 4.2) are among them. The fifth, the
     /// end of a control command, is a call's return here: the server gives the commands.
     pub fn next_event(&self) -> Option<Event> {
-        let mut events = self.events.borrow_mut();
-        if events.max > 0 {
-            events.take_off(&mut self.attached.borrow_mut());
+        let attachment = self.attachment.borrow();
+        if self.events().max > 0 {
+            attachment.shared().take_off();
         }
-        events.kept.pop_front()
+        self.events().kept.pop_front()
     }
 
     /// The same; waits for it, at most `timeout`.
@@ -79,18 +44,30 @@ impl Connection {
         })
     }
 
-    /// Events that found no room: in the queue, or among those that are kept.
+    /// Events that found no room: in the queue, which connections of a session share, or among
+    /// those that are kept.
     pub fn events_lost(&self) -> u64 {
-        let mut attached = self.attached.borrow_mut();
-        attached.events_lost();
-        self.events.borrow().lost + attached.counters().lost
+        let attachment = self.attachment.borrow();
+        let mut shared = attachment.shared();
+        shared.take_off();
+        self.events().lost + shared.attached.counters().lost
     }
 
-    /// An application that goes on without a wait must not let events fill their queue.
+    /// For each SDU that was sent or read by a connection that needs no events: one that goes on
+    /// without a wait must not let them fill their queue. They are not taken off each time, as it
+    /// is the adapter that writes them: each look has to fetch them from its core.
     #[inline]
-    pub(super) fn pass(&self, attached: &mut Attached) {
-        if attached.pass() {
-            self.events.borrow_mut().take_off(attached);
+    pub(super) fn pass(&self) {
+        if self.pass_left.get() > 0 {
+            return self.pass_left.update(|left| left - 1);
         }
+        let attachment = self.attachment.borrow();
+        let mut shared = attachment.shared();
+        shared.take_off();
+        self.pass_left.set(shared.pass_max());
+    }
+
+    pub(super) fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

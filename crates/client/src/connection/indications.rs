@@ -12,9 +12,6 @@ use crate::Error;
 use crate::clock::now;
 use crate::control::NewMemory;
 
-/// How often a call that need not wait looks at the control socket.
-const LOOK_NS: u64 = 10_000_000;
-
 impl Connection {
     /// The next thing that the server told of its own accord, oldest first. At most 64 are kept;
     /// [`Connection::contract`] and the rest are up to date whether these are read or not.
@@ -47,13 +44,13 @@ impl Connection {
         }
     }
 
-    /// Looks at the control socket if the last look was some time ago. It costs a system call.
+    /// Looks at the control socket if nobody of the session has for some time, or somebody has
+    /// heard something for this connection. It costs a system call.
     #[inline]
     pub(super) fn look_now_and_then(&self, now: Time) -> Result<(), Error> {
-        if now < self.look_at.get() {
+        if !self.hub.is_to_look(now) && !self.control.borrow().has_any() {
             return Ok(());
         }
-        self.look_at.set(now.plus_ns(LOOK_NS));
         self.look()
     }
 
@@ -69,7 +66,9 @@ impl Connection {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(Error::Closed) => {
-                    self.poller.forget_control(self.control.borrow().as_fd());
+                    self.hub
+                        .poller
+                        .forget_control(self.control.borrow().as_fd());
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -98,10 +97,8 @@ impl Connection {
             let memory = match cause {
                 Cause::Modified => memory::of_connection(&opened, came.0)?,
                 Cause::Opened | Cause::Reopened => {
-                    let (memory, attached) = memory::all(&opened, came.0, None)?;
-                    let former = self.attached.replace(attached);
-                    let attached = self.attached.borrow();
-                    self.poller.watch(former.as_fd(), attached.as_fd())?;
+                    let (memory, attachment) = memory::all(&self.hub, &opened, came.0, None)?;
+                    self.move_to(attachment, &opened);
                     memory
                 }
             };

@@ -1,6 +1,7 @@
 //! From a confirm and its descriptors to mapped memory.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use cellgate_core::queue::{AttachmentGeometry, ConnectionGeometry};
 use cellgate_core::server::Opened;
@@ -10,6 +11,7 @@ use cellgate_shm::{
 
 use super::chain::LentBuffer;
 use crate::Error;
+use crate::hub::{Attachment, Hub};
 
 /// Which of the descriptors is of the file that the client writes.
 pub(crate) const FROM_CLIENT: usize = 1;
@@ -21,22 +23,23 @@ pub(super) struct Memory {
     pub(super) capability: OwnedFd,
 }
 
-/// The seven descriptors of an opened connection.
+/// The seven descriptors of an opened connection: two are of its memory, five of its attachment,
+/// which it may share with others of its session.
 pub(super) fn all(
+    hub: &Hub,
     opened: &Opened,
     fds: Vec<OwnedFd>,
     into: Option<&LentBuffer>,
-) -> Result<(Memory, Attached), Error> {
-    let [
-        from_adapter,
-        from_client,
-        events,
-        doorbells,
-        watch,
-        page,
-        bell,
-    ] = take(fds)?;
+) -> Result<(Memory, Arc<Attachment>), Error> {
+    let [from_adapter, from_client, attachment @ ..] = take::<7>(fds)?;
     let memory = over(opened, from_adapter, from_client, into)?;
+    let attachment = hub.attach(attachment.into(), |fds| attached(opened, fds))?;
+    Ok((memory, attachment))
+}
+
+/// The five descriptors of an attachment.
+fn attached(opened: &Opened, fds: Vec<OwnedFd>) -> Result<Attached, Error> {
+    let [events, doorbells, watch, page, bell] = take(fds)?;
     let geometry = AttachmentGeometry::new(opened.attachment_sizes).map_err(bad)?;
     let files = Files {
         from_adapter: events,
@@ -45,8 +48,9 @@ pub(super) fn all(
     let generation = opened.attachment_generation;
     let rouse = RouseFiles { page, bell };
     let index = opened.attachment;
-    let attached = Attached::open(index, &files, &geometry, generation, watch, rouse)?;
-    Ok((memory, attached))
+    Ok(Attached::open(
+        index, &files, &geometry, generation, watch, rouse,
+    )?)
 }
 
 /// The two descriptors of a connection's new memory.

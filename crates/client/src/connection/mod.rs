@@ -14,22 +14,20 @@ mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cellgate_core::Time;
 use cellgate_core::adapter::VcStats;
-use cellgate_core::server::{Address, Confirm, ConnectionInfo, Refused, Request};
-use cellgate_shm::{Attached, ClientCounters, ClientTransmit};
+use cellgate_core::server::{Address, Confirm, ConnectionInfo, Opened, Refused, Request};
+use cellgate_shm::{ClientCounters, ClientTransmit};
 
 use crate::admin::cpu_time;
-use crate::control::{Control, unexpected};
+use crate::control::{Control, NewMemory, unexpected};
+use crate::hub::{Attachment, Events, Hub};
 use crate::{Builder, Error, ServerInfo};
 
-use events::Events;
 use memory::Memory;
 use receive::Receiver;
-use wait::Poller;
 
 pub(crate) use chain::LentBuffer;
 pub use chain::{Chain, ChainCounters};
@@ -53,7 +51,9 @@ pub use transmit::Space;
 #[derive(Debug)]
 pub struct Connection {
     control: RefCell<Control>,
-    attached: RefCell<Attached>,
+    /// What it shares with others of its session.
+    hub: Arc<Hub>,
+    attachment: RefCell<Arc<Attachment>>,
     receive: RefCell<Receiver>,
     transmit: RefCell<ClientTransmit>,
     /// What the transmit half becomes as soon as no [`Space`] borrows it.
@@ -70,10 +70,9 @@ pub struct Connection {
     /// The adapter has not been told of all that was handed over.
     untold: Cell<bool>,
     send_copies: Cell<u64>,
-    events: RefCell<Events>,
-    poller: Poller,
-    /// When the control socket is looked at next.
-    look_at: Cell<Time>,
+    events: Arc<Mutex<Events>>,
+    /// SDUs that may go by before events are looked at.
+    pass_left: Cell<u32>,
 }
 
 /// What this library did for a connection.
@@ -94,7 +93,8 @@ pub struct ConnectionCounters {
     pub receive_copies: u64,
     /// PDUs beyond credit and tolerance.
     pub dismissed: u64,
-    /// Events, wake-ups and doorbells between this process and the adapter.
+    /// Events, wake-ups and doorbells between this process and the adapter: of all connections
+    /// together that a session has there.
     pub client: ClientCounters,
 }
 
@@ -130,13 +130,15 @@ impl Connection {
 
     /// `is_anothers`: another process may have the memory mapped.
     pub(crate) fn over(
+        hub: &Arc<Hub>,
         mut control: Control,
         is_anothers: bool,
         into: Option<&LentBuffer>,
     ) -> Result<Self, Error> {
         let memory = control.next_memory();
         let memory = memory.ok_or_else(|| Error::BadMessage("no memory came along".to_owned()))?;
-        let (memory, mut attached) = memory::all(&memory.opened, memory.came.0, into)?;
+        let NewMemory { opened, came, .. } = memory;
+        let (memory, attachment) = memory::all(hub, &opened, came.0, into)?;
         let Memory {
             mut transmit,
             receive,
@@ -144,18 +146,24 @@ impl Connection {
         } = memory;
         // Whoever had the connection before may not have come to this.
         if transmit.reclaim() > 0 {
-            attached.ring(control.open().opened().vc);
+            attachment.shared().attached.ring(opened.vc);
         }
         let mut receive = Receiver::new(receive);
         if is_anothers {
             receive.share()?;
             transmit.share();
         }
+        let events = Arc::default();
+        let number = control.number();
+        attachment
+            .shared()
+            .enter(opened.vc.index, number, &events, is_anothers);
         Ok(Self {
-            poller: Poller::new(control.as_fd(), attached.as_fd())?,
             control: RefCell::new(control),
-            attached: RefCell::new(attached),
-            events: RefCell::default(),
+            hub: Arc::clone(hub),
+            attachment: RefCell::new(attachment),
+            events,
+            pass_left: Cell::new(0),
             receive: RefCell::new(receive),
             transmit: RefCell::new(transmit),
             next_transmit: RefCell::new(None),
@@ -166,7 +174,6 @@ impl Connection {
             sent: Cell::new(0),
             untold: Cell::new(false),
             send_copies: Cell::new(0),
-            look_at: Cell::new(Time::ZERO),
         })
     }
 
@@ -192,7 +199,7 @@ impl Connection {
 
     /// The server at the other end of the control socket when it was opened.
     pub fn server(&self) -> ServerInfo {
-        self.control.borrow().server().clone()
+        self.hub.server().clone()
     }
 
     /// A descriptor by which another process of this user may take the connection over
@@ -265,11 +272,12 @@ impl Connection {
     }
 
     /// Reserves CPU time for the calling thread, `budget` in each `period` of 1 ms to 1 s, in place
-    /// of what this connection has reserved before: within its budget the thread is real-time, and
-    /// comes before whatever has nothing reserved. A budget of zero gives it back, and so does the
-    /// connection's end. A server that comes after this one has promised nothing: ask it again
-    /// behind [`Indication::Restarted`](crate::Indication::Restarted). Gives in words how the
-    /// thread is scheduled.
+    /// of what this connection, or another of its session, has reserved before: within its budget
+    /// the thread is real-time, and comes before whatever has nothing reserved. A budget of zero
+    /// gives it back, and so does the connection's end. A server that comes after this one has
+    /// promised nothing: ask it again behind
+    /// [`Indication::Restarted`](crate::Indication::Restarted). Gives in words how the thread is
+    /// scheduled.
     ///
     /// # Errors
     /// There is not so much, or the server may make nobody real-time.
@@ -322,7 +330,7 @@ impl Connection {
             sent: self.sent.get(),
             send_copies: self.send_copies.get(),
             suspended: self.control.borrow().open().suspensions(),
-            client: self.attached.borrow().counters(),
+            client: self.attachment.borrow().shared().attached.counters(),
             ..self.receive.borrow().counters
         }
     }
@@ -341,9 +349,37 @@ impl Connection {
         flushed.map(|()| closed)
     }
 
+    /// Its number among the connections of its [`Session`](crate::Session), which
+    /// [`Session::wait`](crate::Session::wait) names it by.
+    pub fn number(&self) -> u32 {
+        self.control.borrow().number()
+    }
+
+    /// Its events come to another attachment from now on.
+    fn move_to(&self, attachment: Arc<Attachment>, opened: &Opened) {
+        let number = self.number();
+        let former = self.attachment.replace(Arc::clone(&attachment));
+        if !Arc::ptr_eq(&former, &attachment) {
+            self.hub.leave(&former, number);
+        }
+        attachment
+            .shared()
+            .enter(opened.vc.index, number, &self.events, true);
+    }
+
     fn request(&self, request: Request) -> Result<Confirm, Error> {
         let confirmed = self.control.borrow_mut().request(request, &[]);
         self.map_new_memory()?;
         Ok(confirmed?.0)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let control = self.control.borrow();
+        self.hub.leave(&self.attachment.borrow(), control.number());
+        if control.is_open() {
+            self.hub.end(control.number());
+        }
     }
 }

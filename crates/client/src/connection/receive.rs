@@ -325,7 +325,7 @@ impl Connection {
             return taken;
         }
         // What tells of PDUs that are read must not fill the event queue.
-        self.pass(&mut self.attached.borrow_mut());
+        self.pass();
         taken
     }
 }

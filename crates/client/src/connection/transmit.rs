@@ -244,9 +244,10 @@ impl Connection {
     #[inline]
     pub(super) fn tell(&self) {
         let control = self.control.borrow();
-        let mut attached = self.attached.borrow_mut();
-        attached.ring(control.open().opened().vc);
-        self.pass(&mut attached);
+        let attachment = self.attachment.borrow();
+        let vc = control.open().opened().vc;
+        attachment.shared().attached.ring(vc);
+        self.pass();
         self.untold.set(false);
     }
 

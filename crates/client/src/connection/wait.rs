@@ -1,23 +1,15 @@
 //! Waiting: here, or by whoever polls the descriptor.
 
-use std::cell::Cell;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::application::Interest;
 use cellgate_shm::Attached;
-use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
 
 use super::Connection;
 use crate::Error;
 use crate::clock::now;
-use crate::control::timespec;
 
 enum Prepared {
     /// Try again at once.
@@ -26,103 +18,10 @@ enum Prepared {
     Armed { until: Option<Time> },
 }
 
-/// What became readable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-enum Source {
-    Control,
-    WakeUp,
-    Timer,
-}
-
-/// One descriptor for all that can happen: the adapter's wake-up, the control socket, a time.
-///
-/// The wake-up is watched by edges: whoever sleeps here hears of each once, and takes none off the
-/// descriptor of the wake-up itself.
-#[derive(Debug)]
-pub(super) struct Poller {
-    epoll: OwnedFd,
-    timer: OwnedFd,
-    /// The timer runs, or has run out.
-    timed: Cell<bool>,
-}
-
-impl Poller {
-    pub(super) fn new(control: BorrowedFd<'_>, wake_up: BorrowedFd<'_>) -> Result<Self, Error> {
-        let poller = Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            timer: timerfd_create(
-                TimerfdClockId::Monotonic,
-                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
-            )?,
-            timed: Cell::new(false),
-        };
-        poller.add(control, Source::Control)?;
-        poller.add(wake_up, Source::WakeUp)?;
-        poller.add(poller.timer.as_fd(), Source::Timer)?;
-        Ok(poller)
-    }
-
-    fn add(&self, fd: BorrowedFd<'_>, source: Source) -> Result<(), Error> {
-        let mut flags = epoll::EventFlags::IN;
-        flags.set(epoll::EventFlags::ET, source == Source::WakeUp);
-        let data = epoll::EventData::new_u64(source as u64);
-        Ok(epoll::add(&self.epoll, fd, data, flags)?)
-    }
-
-    /// Sleeps until something happens or `until` has come (none: never): whether the control socket
-    /// and the adapter have told something. A signal handler that ran in between ends it, too.
-    fn sleep(&self, until: Option<Time>) -> Result<(bool, bool), Error> {
-        let timeout = until.map(|until| timespec(until.since_ns(now())));
-        let mut events = [const { MaybeUninit::uninit() }; Source::Timer as usize + 1];
-        let events = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok((events, _)) => &*events,
-            Err(Errno::INTR) => &[],
-            Err(errno) => return Err(errno.into()),
-        };
-        let has = |source| {
-            let mut data = events.iter().map(|event| event.data);
-            data.any(|data| data.u64() == source as u64)
-        };
-        Ok((has(Source::Control), has(Source::WakeUp)))
-    }
-
-    /// Another adapter's wake-up in place of the former's.
-    pub(super) fn watch(
-        &self,
-        former: BorrowedFd<'_>,
-        wake_up: BorrowedFd<'_>,
-    ) -> Result<(), Error> {
-        epoll::delete(&self.epoll, former)?;
-        self.add(wake_up, Source::WakeUp)
-    }
-
-    /// A socket that was hung up is readable for ever.
-    pub(super) fn forget_control(&self, control: BorrowedFd<'_>) {
-        // It fails where it was forgotten before.
-        let _ = epoll::delete(&self.epoll, control);
-    }
-
-    /// Has the timer run out at `at`, or never.
-    fn set_timer(&self, at: Option<Time>) -> Result<(), Error> {
-        if at.is_none() && !self.timed.get() {
-            return Ok(());
-        }
-        let value = Itimerspec {
-            it_interval: timespec(0),
-            // 0 would stop it.
-            it_value: timespec(at.map_or(0, |at| at.ns().max(1))),
-        };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value)?;
-        self.timed.set(at.is_some());
-        Ok(())
-    }
-}
-
 impl AsFd for Connection {
     /// Readable when there is something to do: see [`Connection::arm`].
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.poller.epoll.as_fd()
+        self.hub.poller.as_fd()
     }
 }
 
@@ -150,7 +49,7 @@ impl Connection {
     /// The kernel refuses, or the server's message makes no sense.
     pub fn arm(&self, interest: Interest) -> Result<bool, Error> {
         self.look()?;
-        self.attached.borrow_mut().drain()?;
+        self.attachment.borrow().shared().attached.drain()?;
         // What was told is off the socket, and may have changed all that the last try met: the
         // memory, the credit, the end.
         if self.control.borrow_mut().take_told() {
@@ -159,7 +58,7 @@ impl Connection {
         match self.prepare(interest)? {
             Prepared::Ready => Ok(false),
             Prepared::Armed { until } => {
-                self.poller.set_timer(until)?;
+                self.hub.poller.set_timer(until)?;
                 Ok(true)
             }
         }
@@ -171,8 +70,8 @@ impl Connection {
     /// # Errors
     /// The kernel refuses.
     pub fn disarm(&self) -> Result<(), Error> {
-        self.attached.borrow_mut().disarm();
-        self.poller.set_timer(None)
+        self.attachment.borrow().shared().attached.disarm();
+        self.hub.poller.set_timer(None)
     }
 
     /// Tries until it does not block, waiting in between, for `timeout` at most.
@@ -204,6 +103,10 @@ impl Connection {
     /// One system call, since most waits are short: the control socket is read only if it became
     /// readable, and a wake-up that came late for a former wait ends this one early.
     fn wait(&self, interest: Interest, deadline: Option<Time>) -> Result<(), Error> {
+        // Others of the session may have heard it.
+        if self.control.borrow().has_any() {
+            return self.look();
+        }
         let Prepared::Armed { until } = self.prepare(interest)? else {
             return Ok(());
         };
@@ -211,12 +114,17 @@ impl Connection {
             (Some(until), Some(deadline)) => Some(until.min(deadline)),
             (until, deadline) => until.or(deadline),
         };
-        let slept = self.poller.sleep(until);
-        self.attached.borrow_mut().disarm();
-        let (told, woken) = slept?;
-        if woken {
-            self.attached.borrow_mut().count_wakeup();
+        let slept = self.hub.poller.sleep(until);
+        let woken = slept.as_ref().is_ok_and(|(_, woken)| *woken);
+        {
+            let attachment = self.attachment.borrow();
+            let mut shared = attachment.shared();
+            shared.attached.disarm();
+            if woken {
+                shared.attached.count_wakeup();
+            }
         }
+        let (told, _) = slept?;
         match told {
             true => self.look(),
             false => Ok(()),
@@ -226,11 +134,11 @@ impl Connection {
     /// Tells the adapter that somebody sleeps, unless there is something to do.
     fn prepare(&self, interest: Interest) -> Result<Prepared, Error> {
         self.tell_untold();
-        self.poller.set_timer(None)?;
-        let attached = &mut *self.attached.borrow_mut();
-        let mut events = self.events.borrow_mut();
-        events.take_off(attached);
-        attached.events_lost();
+        self.hub.poller.set_timer(None)?;
+        let attachment = self.attachment.borrow();
+        let mut shared = attachment.shared();
+        shared.take_off();
+        let attached = &mut shared.attached;
         let now = now();
         let retry_ns = Attached::RETRY.subsec_nanos().into();
         let retry_at = (!attached.ring_all()).then(|| now.plus_ns(retry_ns));
@@ -246,7 +154,7 @@ impl Connection {
         }
         let mut possible = || {
             interest.receives() && receive.waits()
-                || interest.is_for_event() && events.waits()
+                || interest.is_for_event() && !self.events().kept.is_empty()
                 || transmit.as_mut().is_some_and(|transmit| {
                     sleep
                         .room

@@ -60,11 +60,12 @@ fn a_server_that_is_silent_is_waited_for_as_long_as_was_asked() {
     }
 }
 
-/// The number of a client's first request.
+/// The number of a client's first request, which is about no connection.
 const FIRST_ID: u64 = (1 << 32) + 1;
 
 fn hello() -> Vec<u8> {
     let confirm = FromServer::Confirm {
+        connection: 0,
         id: FIRST_ID,
         result: Ok(Confirm::Hello {
             version: cellgate_core::server::VERSION,
@@ -77,8 +78,9 @@ fn hello() -> Vec<u8> {
 }
 
 /// A good answer to an open, but for its descriptors.
-const OPENED: &str = r#"{"confirm":{"id":4294967298,"result":{"Ok":{"opened":{"address":"a.0.5",
-"contract":"CONTRACT","vc":{"index":1,"generation":1},"sizes":{"receive_slots":SLOTS,
+const OPENED: &str = r#"{"confirm":{"id":8589934593,"connection":1,"result":{"Ok":{"opened":{
+"address":"a.0.5","contract":"CONTRACT",
+"vc":{"index":1,"generation":1},"sizes":{"receive_slots":SLOTS,
 "receive_len":4096,"receive_elsewhere":false,"transmit_slots":4,"transmit_len":4096},
 "files_generation":1,"attachment":0,"attachment_sizes":{"event_slots":4,"doorbell_slots":4},
 "attachment_generation":1,"notification":null,"marks":"none","completions":true,
@@ -102,8 +104,8 @@ fn whatever_a_server_says_is_an_error_and_no_panic() {
         let text = OPENED.replace("CONTRACT", contract).replace("SLOTS", slots);
         text.into_bytes()
     };
-    let done = r#"{"confirm":{"id":4294967298,"result":{"Ok":"done"}}}"#;
-    let refused = r#"{"confirm":{"id":4294967298,"result":{"Err":"in_use"}}}"#;
+    let done = r#"{"confirm":{"id":8589934593,"connection":1,"result":{"Ok":"done"}}}"#;
+    let refused = r#"{"confirm":{"id":8589934593,"connection":1,"result":{"Err":"in_use"}}}"#;
     let bad = |error: &Error| matches!(error, Error::BadMessage(_));
     for (name, answer, fds, expected) in [
         ("json", b"{".to_vec(), 0, &bad as &dyn Fn(&Error) -> bool),

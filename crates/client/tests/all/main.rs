@@ -12,4 +12,5 @@ mod examples;
 mod hostile;
 mod policing;
 mod poll;
+mod session;
 mod stream;

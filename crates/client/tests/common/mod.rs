@@ -88,7 +88,7 @@ impl Daemon {
         };
         let config = format!(
             "[server]\nstate_dir = {:?}\n[adapter]\npin = false\nnice = 0\nlock_memory = false\n\
-             idle = \"sleep\"\nvcs = 64\nports = 4\nport_cells = 4096\n{adapter}\n\
+             idle = \"sleep\"\nvcs = 512\nports = 4\nport_cells = 4096\n{adapter}\n\
              [admission]\nbest_effort_percent = 20\n{more}\n\
              [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\nline_rate.cell_s = {LINE}\n\
              [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\nline_rate.cell_s = {LINE}\n",

@@ -4,8 +4,8 @@ use crate::Time;
 use crate::server::{FromClient, Request, Response};
 
 /// Numbers of Requests begin above those that a server gives its Indications: a Confirm says by its
-/// number alone whether it ends a Request or a Response.
-const FIRST_ID: u64 = 1 << 32;
+/// number alone whether it ends a Request or a Response. Each connection has so many of its own.
+const IDS: u64 = 1 << 32;
 
 /// What is under way.
 #[derive(Clone, Debug)]
@@ -31,9 +31,11 @@ impl Asked {
     }
 }
 
-/// Requests and Responses of one socket.
+/// Requests and Responses about one connection.
 #[derive(Debug)]
 pub(super) struct Dialogue {
+    /// The connection's number.
+    connection: u32,
     last_id: u64,
     patience_ns: u64,
     asked: Option<Asked>,
@@ -42,9 +44,10 @@ pub(super) struct Dialogue {
 }
 
 impl Dialogue {
-    pub(super) fn new(patience_ns: u64) -> Self {
+    pub(super) fn new(connection: u32, patience_ns: u64) -> Self {
         Self {
-            last_id: FIRST_ID,
+            connection,
+            last_id: (u64::from(connection) + 1) * IDS,
             patience_ns,
             asked: None,
             given_up: None,
@@ -59,7 +62,22 @@ impl Dialogue {
     pub(super) fn request(&mut self, request: Request) -> (u64, FromClient) {
         self.last_id += 1;
         let id = self.last_id;
-        (id, FromClient::Request { id, request })
+        let connection = self.connection;
+        let message = FromClient::Request {
+            id,
+            connection,
+            request,
+        };
+        (id, message)
+    }
+
+    /// The answer to an Indication.
+    pub(super) fn respond(&self, id: u64, response: Response) -> FromClient {
+        FromClient::Response {
+            id,
+            connection: self.connection,
+            response,
+        }
     }
 
     /// Begins to wait for the end of what is said now, or once all has been sent. What was under

@@ -98,8 +98,14 @@ impl<E: Enclosure> Application<E> {
 
     /// On a socket on which nothing was said; what is asked waits for `patience_ns` at most.
     pub fn new(patience_ns: u64) -> Self {
+        Self::numbered(0, patience_ns)
+    }
+
+    /// One of several on a socket: it says and hears what is about the connection of this number
+    /// below 2^31, and what is about none.
+    pub fn numbered(connection: u32, patience_ns: u64) -> Self {
         Self {
-            dialogue: Dialogue::new(patience_ns),
+            dialogue: Dialogue::new(connection, patience_ns),
             open: None,
             end: None,
             remainder: Remainder::Carried,
@@ -170,8 +176,8 @@ impl<E: Enclosure> Application<E> {
         let Some(id) = self.take_offer() else {
             return false;
         };
-        let response = Response::Accept;
-        self.change(now, (id, FromClient::Response { id, response }));
+        let accepted = self.dialogue.respond(id, Response::Accept);
+        self.change(now, (id, accepted));
         true
     }
 
@@ -211,8 +217,8 @@ impl<E: Enclosure> Application<E> {
     /// The server says something.
     pub fn handle(&mut self, now: Time, message: FromServer, came: E) {
         match message {
-            FromServer::Confirm { id, result } => self.confirmed(now, id, result, came),
-            FromServer::Indication { id, indication } => self.told(now, id, indication, came),
+            FromServer::Confirm { id, result, .. } => self.confirmed(now, id, result, came),
+            FromServer::Indication { id, indication, .. } => self.told(now, id, indication, came),
         }
     }
 
@@ -421,7 +427,7 @@ impl<E: Enclosure> Application<E> {
     }
 
     fn respond(&mut self, id: u64, response: Response) {
-        let said = FromClient::Response { id, response };
+        let said = self.dialogue.respond(id, response);
         self.outputs.push_back(Output::Say(said));
     }
 

@@ -14,6 +14,10 @@
 //! who has waited for `patience_ns` gives it up, and a change that is confirmed after that is in
 //! force all the same. An Indication is acted on when it comes, in its order among the Confirms.
 //!
+//! Of several connections on one socket each has an application of its own
+//! ([`Application::numbered`]). Its process hands each message to the one whose number it names,
+//! and a message without a number to all.
+//!
 //! The application knows no socket and no memory: what comes along with a message stands for itself
 //! ([`Enclosure`]). **Poll all outputs after each input, before the next.**
 //!

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, FromServer, InterfaceSpec, Opened, Record, Refused};
+use super::{Address, FromServer, InterfaceSpec, Opened, Record, Refused, Reopens};
 use crate::adapter::{AttachmentIndex, PortIndex, Refusal, VcId};
 use crate::keeper::{Answer, Ask, ControlError};
 
@@ -209,14 +209,14 @@ pub enum Output {
         /// Along with it.
         enclosed: Enclosed,
     },
-    /// The socket is to be kept with the adapter, under the attachment of its connection, for a
-    /// server that takes the connection up; of a worker, what it carries.
+    /// The socket is to be kept with the adapter, under the attachment of its connections, for a
+    /// server that takes them up; of a worker, what it carries.
     Keep {
         client: ClientId,
         attachment: On<AttachmentIndex>,
-        /// Its connection was open on an adapter before, and is to be again
+        /// Its connections that were open on an adapter before, and are to be again
         /// ([`TakenUp::reopens`](super::TakenUp::reopens)).
-        reopens: bool,
+        reopens: Reopens,
     },
     /// The socket is to be closed after what was sent to it.
     HangUp { client: ClientId },

@@ -7,8 +7,9 @@ use super::machine::{Pending, Server};
 use super::plan::Share;
 use super::requests::change_request;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Bugs, Confirm, ConnectionInfo, Done,
-    Enclosed, EndReason, Indication, On, Planted, Refused, Request, Shortage,
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Bugs, ClientId, Confirm,
+    ConnectionInfo, Done, Enclosed, EndReason, Indication, On, Planted, Refused, Reopens, Request,
+    Shortage,
 };
 use crate::adapter::AttachmentIndex;
 use crate::keeper::{Answer, Ask};
@@ -140,29 +141,41 @@ impl<B: Bugs> Server<B> {
         self.work.settle.insert(number);
         match core::mem::replace(&mut connection.stage, Stage::Resting) {
             Stage::Resting => {}
-            Stage::Attaching => match attached(answer) {
-                Ok(attached) => {
+            Stage::Attaching => {
+                let user = connection.user;
+                let attached = attached(answer);
+                if let Ok(attached) = attached {
                     connection.attachment = Some(attached);
-                    let reopens = connection.opener.is_none();
-                    if let Some(user) = connection.user {
+                    if let Some(user) = user {
+                        let reopens = self.reopens(user.client, adapter);
                         self.keep(user.client, adapter.on(attached.index), reopens);
                     }
                 }
-                Err(refusal) => self.fail_open(number, refused(refusal)),
-            },
+                if let Some(user) = user {
+                    self.joint_answered(user.client, adapter, attached.as_ref().ok().copied());
+                }
+                if let Err(refusal) = attached {
+                    self.fail_open(number, refused(refusal));
+                }
+            }
             Stage::Opening => match opened(answer) {
                 Ok(open) => self.has_opened(adapter, number, open),
                 Err(refusal) => self.fail_open(number, refused(refusal)),
             },
             Stage::Modifying(change) => self.has_modified(number, *change, opened(answer)),
-            Stage::Joining(asker) => match attached(answer) {
-                Ok(attached) => self.has_joined(adapter, number, asker, attached),
-                Err(refusal) => self.confirm(asker, Err(refused(refusal))),
-            },
+            Stage::Joining(asker) => {
+                let attached = attached(answer);
+                let joint = attached.as_ref().ok().copied();
+                self.joint_answered(asker.client, adapter, joint);
+                match attached {
+                    Ok(attached) => self.has_joined(adapter, number, asker, attached),
+                    Err(refusal) => self.confirm(asker, Err(refused(refusal))),
+                }
+            }
             Stage::Moving(asker, attached) => match opened(answer) {
                 Ok(open) => self.has_moved(adapter, number, asker, attached, open),
                 Err(refusal) => {
-                    self.detach_leftover(adapter.on(attached.index));
+                    self.leave_joint(adapter.on(attached.index));
                     self.confirm(asker, Err(refused(refusal)));
                 }
             },
@@ -196,18 +209,27 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// The VC is at the server's own attachment: the application's goes.
+    /// The VC is at the server's own attachment: it leaves the application's.
     fn has_returned(&mut self, number: u32) {
-        let connection = self.connections.get_mut(&number);
-        let attached = connection.and_then(|connection| {
-            let attached = connection.attachment?;
-            connection.stage = Stage::Detaching;
-            Some(attached)
-        });
-        if let Some(attached) = attached {
-            let attachment = attached.index;
-            self.ask_for(number, Ask::Detach { attachment });
+        let connection = self.connections.get(&number);
+        let at = connection.and_then(|one| Some(one.port.adapter.on(one.attachment?.index)));
+        if let Some(at) = at {
+            self.detach(number, at);
         }
+    }
+
+    /// The connections of an application that are to be open again at an adapter.
+    fn reopens(&self, client: ClientId, adapter: AdapterIndex) -> Reopens {
+        let own = self.clients.get(&client).map(|client| &client.connections);
+        let is_away = |number: &u32| {
+            let connection = self.connections.get(number);
+            connection.is_some_and(|one| {
+                one.port.adapter == adapter && one.vc.is_none() && one.opener.is_none()
+            })
+        };
+        let own = own.into_iter().flatten();
+        let away = own.filter(|(_, number)| is_away(number));
+        Reopens(away.map(|(own, _)| *own).collect())
     }
 
     /// The connection cannot be opened, or opened again: it ends.
@@ -257,10 +279,10 @@ impl<B: Bugs> Server<B> {
         self.work.settle.insert(number);
     }
 
-    /// The client has no connection.
+    /// The client has this connection no more.
     pub(super) fn unlink(&mut self, user: User) {
         if let Some(client) = self.clients.get_mut(&user.client) {
-            client.connection = None;
+            client.connections.remove(&user.connection);
         }
     }
 
@@ -314,7 +336,7 @@ impl<B: Bugs> Server<B> {
             return;
         };
         let enclosed = Enclosed::connection(adapter, &opened);
-        self.tell(user.client, Indication::Reopened(opened), enclosed);
+        self.tell(user, Indication::Reopened(opened), enclosed);
     }
 
     fn has_modified(
@@ -393,22 +415,38 @@ impl<B: Bugs> Server<B> {
         self.announce(number, super::Change::Changed);
     }
 
-    fn has_joined(&mut self, adapter: AdapterIndex, number: u32, asker: Asker, attached: Attached) {
+    /// Hands a connection to an application that has its attachment.
+    pub(super) fn has_joined(
+        &mut self,
+        adapter: AdapterIndex,
+        number: u32,
+        asker: Asker,
+        attached: Attached,
+    ) {
         let peer = self.clients.get(&asker.client).map(|client| client.peer);
         let Some(connection) = self.connections.get_mut(&number) else {
-            return self.detach_leftover(adapter.on(attached.index));
+            return self.leave_joint(adapter.on(attached.index));
         };
         let (Some(peer), None, Some(open)) = (peer, connection.ending, connection.vc) else {
-            self.detach_leftover(adapter.on(attached.index));
+            self.leave_joint(adapter.on(attached.index));
             return self.confirm(asker, Err(Refused::NotFound));
         };
         let user = User {
             client: asker.client,
             pid: peer.pid,
+            connection: asker.connection,
         };
         let done = Done {
             id: asker.id,
             modified: None,
+        };
+        let is_new = !self.is_lived_in(adapter.on(attached.index), None);
+        if is_new {
+            let reopens = self.reopens(asker.client, adapter);
+            self.keep(asker.client, adapter.on(attached.index), reopens);
+        }
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
         };
         connection.stage = Stage::Moving(asker, attached);
         let ask = Ask::Reattach {
@@ -418,7 +456,6 @@ impl<B: Bugs> Server<B> {
         };
         let record = connection.record(&connection.plan, Some(user), Some(done));
         let ask = AdapterAsk::Keeper(ask, Some(record));
-        self.keep(asker.client, adapter.on(attached.index), false);
         self.ask_for(number, ask);
     }
 
@@ -432,15 +469,16 @@ impl<B: Bugs> Server<B> {
     ) {
         let client = self.clients.get_mut(&asker.client);
         let user = client.map(|client| {
-            client.connection = Some(number);
+            client.connections.insert(asker.connection, number);
             client.may_have_closed = false;
             User {
                 client: asker.client,
                 pid: client.peer.pid,
+                connection: asker.connection,
             }
         });
         let Some(connection) = self.connections.get_mut(&number) else {
-            return self.detach_leftover(adapter.on(attached.index));
+            return self.leave_joint(adapter.on(attached.index));
         };
         connection.vc = Some(open);
         connection.done = Some(Done {
@@ -456,12 +494,12 @@ impl<B: Bugs> Server<B> {
         if let Some(before) = before
             && !self.bugs.planted(Planted::LeftoverKept)
         {
-            self.detach_leftover(adapter.on(before.index));
+            self.leave_joint(adapter.on(before.index));
         }
         if let Some(before) = user_before {
             self.unlink(before);
             let ended = Indication::Ended(EndReason::TakenOver);
-            self.tell(before.client, ended, Enclosed::Nothing);
+            self.tell(before, ended, Enclosed::Nothing);
         }
         if let Some(opened) = opened {
             let enclosed = Enclosed::connection(adapter, &opened);

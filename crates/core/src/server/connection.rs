@@ -17,8 +17,21 @@ pub(super) struct Asker {
     pub(super) client: ClientId,
     /// The Request's number.
     pub(super) id: u64,
+    /// The client's own number for the connection that the Request is about.
+    pub(super) connection: u32,
     /// The client's next request waits for this one.
     pub(super) in_turn: bool,
+}
+
+impl Asker {
+    pub(super) const fn new(client: ClientId, id: u64, connection: u32) -> Self {
+        Self {
+            client,
+            id,
+            connection,
+            in_turn: false,
+        }
+    }
 }
 
 /// A client at the adapter.
@@ -42,6 +55,8 @@ pub(super) struct OpenVc {
 pub(super) struct User {
     pub(super) client: ClientId,
     pub(super) pid: u32,
+    /// Its own number for the connection.
+    pub(super) connection: u32,
 }
 
 impl User {
@@ -49,6 +64,7 @@ impl User {
     pub(super) const GONE: Self = Self {
         client: ClientId(0),
         pid: 0,
+        connection: 0,
     };
 }
 
@@ -174,6 +190,8 @@ pub(super) struct Connection {
     /// The application's; the VC of a connection that nobody uses is at the server's own.
     pub(super) attachment: Option<Attached>,
     pub(super) giving_back: GivingBack,
+    /// Who has given it back, by its own number for it.
+    pub(super) gone: User,
     /// What the interface has for it.
     pub(super) share: Share,
     /// What its application knows of that; none: what a server before has told it.
@@ -234,6 +252,7 @@ impl Connection {
             vc: None,
             attachment: None,
             giving_back: GivingBack::Begun,
+            gone: User::GONE,
             share: Share::default(),
             told: None,
             ending: None,
@@ -293,10 +312,15 @@ impl Connection {
         !self.plan.is_guaranteed() && self.told != Some(self.share)
     }
 
+    /// Whether it is the connection that a Request names.
+    pub(super) fn is_used_by(&self, asker: Asker) -> bool {
+        let is_of = |user: User| (user.client, user.connection) == (asker.client, asker.connection);
+        self.user.is_some_and(is_of)
+    }
+
     /// Whether this very Request has opened it, and its application did not hear the Confirm.
     pub(super) fn is_opened_by(&self, asker: Asker) -> bool {
-        let is_of = |user: User| user.client == asker.client;
-        self.user.is_some_and(is_of)
+        self.is_used_by(asker)
             && self
                 .done
                 .is_some_and(|done| done.id == asker.id && done.modified.is_none())
@@ -324,6 +348,7 @@ impl Connection {
             uid: self.uid,
             worker: self.worker,
             pid: user.map(|user| user.pid),
+            connection: user.map_or(0, |user| user.connection),
             demand: plan.demand,
             done,
             reopened: false,

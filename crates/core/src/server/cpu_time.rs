@@ -24,7 +24,8 @@ pub struct CpuTime {
     pub budget_ns: u64,
     /// Nanoseconds.
     pub period_ns: u64,
-    /// The connection that it ends with; none: that of the socket, if there is one.
+    /// The connection that it ends with; none: that which the Request names, if there is such a
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
 }
@@ -69,14 +70,20 @@ pub(super) struct Reserved {
 
 impl<B: Bugs> Server<B> {
     /// Promises a client CPU time, in place of what it has: how much, in millionths of a CPU; 0
-    /// gives all of it back.
+    /// gives all of it back. `connection`: the client's own number for the one that it ends with,
+    /// if the time names no other.
     ///
     /// # Errors
     /// There is not so much, or the connection is not this user's. What it has it keeps.
-    pub fn reserve_cpu(&mut self, client: ClientId, time: &CpuTime) -> Result<u32, Refused> {
+    pub fn reserve_cpu(
+        &mut self,
+        client: ClientId,
+        connection: u32,
+        time: &CpuTime,
+    ) -> Result<u32, Refused> {
         let ppm = time.ppm()?;
         let state = self.clients.get(&client).ok_or(Refused::NotFound)?;
-        let (uid, own) = (state.peer.uid, state.connection);
+        let (uid, own) = (state.peer.uid, state.connections.get(&connection).copied());
         let connection = match &time.address {
             Some(address) => Some(self.number_of(client, address)?),
             None => own,

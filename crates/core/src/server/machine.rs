@@ -5,12 +5,13 @@ use super::awaiting::Awaiting;
 use super::connection::{Asker, Connection};
 use super::cpu_time::Reserved;
 use super::interfaces::Interface;
+use super::joint::Joint;
 use super::pages::Taken;
 use super::{
     AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Address, Admission, Book, Bound, Bugs,
-    ClientId, Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, On,
-    Output, Peer, Planted, Refused, Request, Response, ServerConfig, SharedCpu, Sound,
-    TakenInterface, TakenUp, Ticket, VERSION,
+    ClientId, Confirm, Crowd, Enclosed, FromClient, Health, Limits, On, Output, Peer, Planted,
+    Refused, Reopens, Request, Response, ServerConfig, SharedCpu, Sound, TakenInterface, TakenUp,
+    Ticket, VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -48,7 +49,7 @@ pub struct Server<B = Sound> {
     /// The last given.
     last_ticket: u64,
     pub(super) last_number: u32,
-    last_indication: u64,
+    pub(super) last_indication: u64,
     pub(super) work: Work,
     /// In the order in which they came.
     pub(super) awaiting: Vec<Awaiting>,
@@ -102,10 +103,13 @@ pub(super) struct Client {
     groups: Vec<u32>,
     /// When it is hung up; none: it has said hello.
     greeting_until: Option<Time>,
-    pub(super) connection: Option<u32>,
+    /// By what it calls them: the numbers of its connections.
+    pub(super) connections: BTreeMap<u32, u32>,
+    /// Its own at each adapter, which all its connections there have in common.
+    pub(super) attachments: BTreeMap<AdapterIndex, Joint>,
     /// A request in turn waits for its Confirm.
     in_turn: bool,
-    queue: VecDeque<(u64, Request, Option<On<VcId>>)>,
+    queue: VecDeque<(Asker, Request, Option<On<VcId>>)>,
     /// Requests without a Confirm, those of the queue included.
     unconfirmed: u32,
     pub(super) monitors: bool,
@@ -132,7 +136,8 @@ impl Client {
             worker: false,
             groups: Vec::new(),
             greeting_until: None,
-            connection: None,
+            connections: BTreeMap::new(),
+            attachments: BTreeMap::new(),
             in_turn: false,
             queue: VecDeque::new(),
             unconfirmed: 0,
@@ -207,11 +212,7 @@ impl<B: Bugs> Server<B> {
     fn connect(&mut self, now: Time, client: ClientId, peer: Peer, worker: bool) {
         let limits = self.config.limits;
         if let Err(refused) = self.check_crowd(peer.uid) {
-            let message = FromServer::Confirm {
-                id: 0,
-                result: Err(refused),
-            };
-            self.say(client, message, Enclosed::Nothing);
+            self.refuse_unread(client, refused);
             self.outputs.push_back(Output::HangUp { client });
         } else {
             let client_state = Client {
@@ -264,14 +265,30 @@ impl<B: Bugs> Server<B> {
                 FromClient::Response {
                     id,
                     response: Response::Heard,
+                    ..
                 },
                 Some(unheard),
             ) => *unheard = unheard.filter(|restarted| *restarted != id),
             (_, Some(Some(_))) => {}
-            (FromClient::Request { id, request }, _) => {
-                self.request(client, id, request, capability);
+            (
+                FromClient::Request {
+                    id,
+                    connection,
+                    request,
+                },
+                _,
+            ) => {
+                let asker = Asker::new(client, id, connection);
+                self.request(asker, request, capability);
             }
-            (FromClient::Response { id, response }, _) => self.response(client, id, response),
+            (
+                FromClient::Response {
+                    id,
+                    connection,
+                    response,
+                },
+                _,
+            ) => self.response(Asker::new(client, id, connection), response),
         }
         self.run(now);
     }
@@ -280,11 +297,7 @@ impl<B: Bugs> Server<B> {
     pub fn handle_bad_message(&mut self, now: Time, client: ClientId, reason: String) {
         let state = self.clients.get(&client);
         if state.is_some_and(|client| client.unheard.is_none()) {
-            let message = FromServer::Confirm {
-                id: 0,
-                result: Err(Refused::BadMessage(reason)),
-            };
-            self.say(client, message, Enclosed::Nothing);
+            self.refuse_unread(client, Refused::BadMessage(reason));
         }
         self.run(now);
     }
@@ -479,9 +492,10 @@ impl<B: Bugs> Server<B> {
         client.map_or(&[], |client| &client.groups)
     }
 
-    /// The number of the connection that a client has.
+    /// The number of the connection of a worker, which has one.
     pub fn connection_of(&self, client: ClientId) -> Option<u32> {
-        self.clients.get(&client)?.connection
+        let mut all = self.clients.get(&client)?.connections.values();
+        all.next().copied()
     }
 
     /// Whether a connection is there only until it is closed.
@@ -495,35 +509,21 @@ impl<B: Bugs> Server<B> {
         uid == 0 || uid == self.config.uid
     }
 
-    fn request(
-        &mut self,
-        client: ClientId,
-        id: u64,
-        request: Request,
-        capability: Option<On<VcId>>,
-    ) {
+    fn request(&mut self, asker: Asker, request: Request, capability: Option<On<VcId>>) {
         let limit = self.config.limits.waiting;
-        let Some(state) = self.clients.get_mut(&client) else {
+        let Some(state) = self.clients.get_mut(&asker.client) else {
             return;
         };
         if state.unconfirmed >= limit {
-            let message = FromServer::Confirm {
-                id,
-                result: Err(Refused::Full {
-                    of: Crowd::Requests,
-                    most: limit,
-                    quota: None,
-                    holder: None,
-                }),
+            let refused = Refused::Full {
+                of: Crowd::Requests,
+                most: limit,
+                quota: None,
+                holder: None,
             };
-            return self.say(client, message, Enclosed::Nothing);
+            return self.end_of(asker, Err(refused), Enclosed::Nothing);
         }
         state.unconfirmed += 1;
-        let asker = Asker {
-            client,
-            id,
-            in_turn: false,
-        };
         let greeted = state.greeting_until.is_none();
         match request {
             Request::Hello { version: VERSION } => {
@@ -553,8 +553,12 @@ impl<B: Bugs> Server<B> {
             | Request::AddInterface(_)
             | Request::SetLine { .. }
             | Request::RemoveInterface { .. } => {
-                state.queue.push_back((id, request, capability));
-                self.work.turn.insert(client);
+                let in_turn = Asker {
+                    in_turn: true,
+                    ..asker
+                };
+                state.queue.push_back((in_turn, request, capability));
+                self.work.turn.insert(asker.client);
             }
             Request::Describe
             | Request::List { .. }
@@ -580,13 +584,14 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// An answer to [`Indication::CanGrow`]. One to an Indication that is not known is no request
-    /// that could be carried out; declining it is nothing.
-    fn response(&mut self, client: ClientId, id: u64, response: Response) {
+    /// An answer to [`CanGrow`](super::Indication::CanGrow). One to an Indication that is not known
+    /// is no request that could be carried out; declining it is nothing.
+    fn response(&mut self, asker: Asker, response: Response) {
+        let Asker { client, id, .. } = asker;
         let Some(state) = self.clients.get(&client) else {
             return;
         };
-        let own = state.connection;
+        let own = state.connections.get(&asker.connection).copied();
         let connection = own.and_then(|number| self.connections.get_mut(&number));
         let offered = connection.and_then(|connection| {
             let again = connection.repeatable.then_some(connection.done).flatten();
@@ -606,15 +611,11 @@ impl<B: Bugs> Server<B> {
             (Response::Decline | Response::Heard, _) => {}
             (Response::Accept, Some(contract)) => {
                 let contract = contract.to_string();
-                self.request(client, id, Request::Modify { contract }, None);
+                self.request(asker, Request::Modify { contract }, None);
             }
             (Response::Accept, None) => {
                 let refused = Refused::BadMessage("no such Indication".to_owned());
-                let message = FromServer::Confirm {
-                    id,
-                    result: Err(refused),
-                };
-                self.say(client, message, Enclosed::Nothing);
+                self.end_of(asker, Err(refused), Enclosed::Nothing);
             }
         }
     }
@@ -626,13 +627,8 @@ impl<B: Bugs> Server<B> {
         if state.in_turn {
             return;
         }
-        if let Some((id, request, capability)) = state.queue.pop_front() {
+        if let Some((asker, request, capability)) = state.queue.pop_front() {
             state.in_turn = true;
-            let asker = Asker {
-                client,
-                id,
-                in_turn: true,
-            };
             self.dispatch(asker, request, capability);
         }
     }
@@ -649,9 +645,10 @@ impl<B: Bugs> Server<B> {
         };
         self.release_reserved(state.cpu);
         self.awaiting.retain(|one| !one.is_of(client));
-        if let Some(number) = state.connection
-            && !self.bugs.planted(Planted::HungUpStays)
-        {
+        for number in state.connections.into_values() {
+            if self.bugs.planted(Planted::HungUpStays) {
+                continue;
+            }
             if let Some(connection) = self.connections.get_mut(&number) {
                 connection.user = None;
             }
@@ -671,9 +668,7 @@ impl<B: Bugs> Server<B> {
         enclosed: Enclosed,
     ) {
         let Asker {
-            client,
-            id,
-            in_turn,
+            client, in_turn, ..
         } = asker;
         let Some(state) = self.clients.get_mut(&client) else {
             return;
@@ -684,40 +679,7 @@ impl<B: Bugs> Server<B> {
             state.patience = None;
             self.work.turn.insert(client);
         }
-        self.say(client, FromServer::Confirm { id, result }, enclosed);
-    }
-
-    /// Tells a client something that takes no Response.
-    pub(super) fn tell(&mut self, client: ClientId, indication: Indication, enclosed: Enclosed) {
-        self.say(
-            client,
-            FromServer::Indication { id: 0, indication },
-            enclosed,
-        );
-    }
-
-    /// Tells a client something that takes a Response under the number returned.
-    pub(super) fn invite(&mut self, client: ClientId, indication: Indication) -> u64 {
-        self.last_indication += 1;
-        let id = self.last_indication;
-        let message = FromServer::Indication { id, indication };
-        self.say(client, message, Enclosed::Nothing);
-        id
-    }
-
-    pub(super) fn say(&mut self, client: ClientId, message: FromServer, enclosed: Enclosed) {
-        self.outputs.push_back(Output::Client {
-            client,
-            message,
-            enclosed,
-        });
-    }
-
-    pub(super) fn tell_monitors(&mut self, indication: &Indication) {
-        let monitors = self.clients.iter().filter(|(_, client)| client.monitors);
-        for client in monitors.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.tell(client, indication.clone(), Enclosed::Nothing);
-        }
+        self.end_of(asker, result, enclosed);
     }
 
     /// Whether anybody follows what happens: by a monitor, or by the counters.
@@ -731,7 +693,7 @@ impl<B: Bugs> Server<B> {
         &mut self,
         client: ClientId,
         attachment: On<AttachmentIndex>,
-        reopens: bool,
+        reopens: Reopens,
     ) {
         if self.clients.contains_key(&client) {
             self.outputs.push_back(Output::Keep {

@@ -16,7 +16,16 @@ use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
+
+/// Connections that one control socket has at most.
+pub const CONNECTIONS_PER_SOCKET: u32 = 256;
+
+/// A field that is left out where it is 0: who has one connection does not name it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+pub(super) fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -33,10 +42,20 @@ pub enum FromClient {
         /// again under the same number: the new server leaves unread what was said before, and
         /// carries out nothing that the server before it has.
         id: u64,
+        /// The application's own number for the connection that it is about, given with the
+        /// Request that opens, takes or reattaches it; a Request about none leaves it at 0.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        connection: u32,
         request: Request,
     },
     /// Answers an Indication.
-    Response { id: u64, response: Response },
+    Response {
+        id: u64,
+        /// The Indication's.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        connection: u32,
+        response: Response,
+    },
 }
 
 /// From the server to an application.
@@ -47,6 +66,9 @@ pub enum FromServer {
     Confirm {
         /// The Request's; 0 if no Request could be read.
         id: u64,
+        /// The Request's, or the Response's.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        connection: u32,
         /// What came of it.
         result: Result<Confirm, Refused>,
     },
@@ -54,12 +76,16 @@ pub enum FromServer {
     Indication {
         /// For a Response; 0 if there is none to this one.
         id: u64,
+        /// The application's own number for the connection that it is about; 0 where it is about
+        /// none, or about all ([`EndReason::ShuttingDown`], [`Indication::Restarted`]).
+        #[serde(default, skip_serializing_if = "is_zero")]
+        connection: u32,
         indication: Indication,
     },
 }
 
-/// What an application can ask. A control socket has one connection at most; the connection ends
-/// with its last socket.
+/// What an application can ask. A control socket has up to [`CONNECTIONS_PER_SOCKET`] connections,
+/// which the application numbers as it likes; they end with it. Each socket has numbers of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -80,16 +106,16 @@ pub enum Request {
     /// Takes this user's connection over from another socket; its capability comes along: the
     /// descriptor of the file that its client writes. Confirmed by [`Confirm::Opened`].
     Reattach { address: Address },
-    /// Changes the contract of this socket's connection. Confirmed by [`Confirm::Modified`], with
-    /// descriptors if it got new memory.
+    /// Changes the contract of a connection of this socket. Confirmed by [`Confirm::Modified`],
+    /// with descriptors if it got new memory.
     Modify {
         /// The new one.
         contract: String,
     },
-    /// Closes this socket's connection; a permanent one is given back. Confirmed by
+    /// Closes a connection of this socket; a permanent one is given back. Confirmed by
     /// [`Confirm::Closed`].
     Close,
-    /// Lends host time to this socket's connection (`excess=when-idle`). Confirmed by
+    /// Lends host time to a connection of this socket (`excess=when-idle`). Confirmed by
     /// [`Confirm::Done`].
     Lease {
         /// PDUs.
@@ -377,9 +403,9 @@ pub enum EndReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Indication {
-    /// This socket's connection has ended.
+    /// A connection of this socket has ended.
     Ended(EndReason),
-    /// This socket's connection was opened again after a restart of the adapter; the seven
+    /// A connection of this socket was opened again after a restart of the adapter; the seven
     /// descriptors of [`Confirm::Opened`] come along. What waited in the old memory is lost. A new
     /// server tells it once more, in case that the one before could not: who has these files
     /// already has heard it.

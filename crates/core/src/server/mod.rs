@@ -28,6 +28,7 @@ mod device;
 pub mod governor;
 mod interface;
 mod interfaces;
+mod joint;
 mod keeping;
 pub mod lambda;
 mod lending;
@@ -44,6 +45,7 @@ mod refused;
 mod reopening;
 mod requests;
 mod reserve;
+mod saying;
 mod settings;
 mod share;
 mod state;
@@ -78,9 +80,9 @@ pub use keeping::{Disk, Former, Keeping};
 pub use lending::Idleness;
 pub use machine::Server;
 pub use message::{
-    AdapterInfo, Buffers, Caller, Change, Confirm, ConnectionInfo, Description, EndReason,
-    FromClient, FromServer, Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo,
-    Response, RestInfo, RiskInfo, SharedCpu, VERSION,
+    AdapterInfo, Buffers, CONNECTIONS_PER_SOCKET, Caller, Change, Confirm, ConnectionInfo,
+    Description, EndReason, FromClient, FromServer, Indication, LIST_MAX, MessageKind, Open,
+    Opened, Request, ResourceInfo, Response, RestInfo, RiskInfo, SharedCpu, VERSION,
 };
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};
@@ -92,5 +94,5 @@ pub use settings::{
     AdapterSection, AdmissionSection, ServerSection, Settings, UserQuota, UserSettings,
 };
 pub use share::{Claim, divide};
-pub use state::{Done, Health, PortHealth, Record, TakenInterface, TakenUp, TakenVc};
+pub use state::{Done, Health, PortHealth, Record, Reopens, TakenInterface, TakenUp, TakenVc};
 pub use threshold::{QueueThreshold, ThresholdError};

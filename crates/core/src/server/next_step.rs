@@ -1,7 +1,8 @@
 //! What comes next for a connection at rest, and what its coming and going does to others.
 
 use super::adapters::Home;
-use super::connection::{Connection, GivingBack, Stage, Step, User};
+use super::connection::{Connection, GivingBack, Stage, Step};
+use super::joint::Joint;
 use super::losses::Losses;
 use super::machine::{Pending, Server};
 use super::plan::Plan;
@@ -37,30 +38,54 @@ impl<B: Bugs> Server<B> {
             }
             Step::Renew(vc) => self.renew(number, vc),
             Step::Return(vc) => self.give_back(number, vc),
-            Step::Detach(attachment) => {
-                let ask = Ask::Detach { attachment };
-                self.begin(number, Stage::Detaching, ask);
-            }
+            Step::Detach(attachment) => self.detach(number, adapter.on(attachment)),
             Step::Remove => self.remove(number),
             Step::Attach | Step::Open(_) | Step::OpenAtHome
                 if self.is_away(adapter) || self.reopening_holds(adapter, number) =>
             {
                 self.resume_waiting(number);
             }
-            Step::Attach => {
-                let sizes = self.config.attachment;
-                let user = self.user_of(number);
-                let ask = Ask::Attach {
-                    sizes,
-                    user,
-                    keep: true,
-                };
-                self.begin(number, Stage::Attaching, ask);
-            }
+            Step::Attach => self.attach(number, adapter),
             Step::Open(attachment) => self.open_at(number, attachment),
             Step::OpenAtHome => self.open_at_home(number, adapter),
             Step::Share => self.tell_share(number),
             Step::Rest => self.resume_waiting(number),
+        }
+    }
+
+    /// A connection gets the attachment of its application.
+    fn attach(&mut self, number: u32, adapter: AdapterIndex) {
+        let user = self.connections.get(&number).and_then(|one| one.user);
+        let Some(client) = user.map(|user| user.client) else {
+            return;
+        };
+        match self.joint(client, adapter) {
+            Some(Joint::At(attached)) => {
+                if let Some(connection) = self.connections.get_mut(&number) {
+                    connection.attachment = Some(attached);
+                }
+                self.work.settle.insert(number);
+            }
+            Some(Joint::Asked) => {}
+            None => {
+                let user = self.user_of(number);
+                let ask = self.ask_of_joint(client, adapter, user);
+                self.begin(number, Stage::Attaching, ask);
+            }
+        }
+    }
+
+    /// A connection leaves the attachment of its application, which goes with the last.
+    pub(super) fn detach(&mut self, number: u32, at: On<AttachmentIndex>) {
+        if !self.is_lived_in(at, Some(number)) {
+            self.forget_joint(at);
+            let attachment = at.id;
+            return self.begin(number, Stage::Detaching, Ask::Detach { attachment });
+        }
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.attachment = None;
+            connection.giving_back = GivingBack::Begun;
+            self.work.settle.insert(number);
         }
     }
 
@@ -74,7 +99,7 @@ impl<B: Bugs> Server<B> {
             .unwrap_or(self.config.uid)
     }
 
-    fn begin(&mut self, number: u32, stage: Stage, ask: impl Into<AdapterAsk>) {
+    pub(super) fn begin(&mut self, number: u32, stage: Stage, ask: impl Into<AdapterAsk>) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.stage = stage;
             self.ask_for(number, ask);
@@ -92,7 +117,7 @@ impl<B: Bugs> Server<B> {
         if let (Some(reason), Some(user)) = (connection.ending, connection.user) {
             connection.user = None;
             self.unlink(user);
-            self.tell(user.client, Indication::Ended(reason), Enclosed::Nothing);
+            self.tell(user, Indication::Ended(reason), Enclosed::Nothing);
         }
     }
 
@@ -164,7 +189,7 @@ impl<B: Bugs> Server<B> {
             region: Some(plan.region()),
             record: None,
         };
-        let record = connection.record(plan, Some(User::GONE), None);
+        let record = connection.record(plan, Some(connection.gone), None);
         let ask = AdapterAsk::Keeper(ask, Some(record));
         self.begin(number, Stage::Renewing, ask);
     }
@@ -252,7 +277,7 @@ impl<B: Bugs> Server<B> {
                 transmit_credit: connection.plan.credit(Direction::Transmit, share.transmit),
                 receive: share.receive,
             };
-            self.tell(user.client, indication, Enclosed::Nothing);
+            self.tell(user, indication, Enclosed::Nothing);
         }
         self.announce(number, Change::Changed);
     }
@@ -355,12 +380,12 @@ impl<B: Bugs> Server<B> {
                 books.all(|books| books.check_change(held, &plan.demand).is_ok())
             };
             if connection.is_resting() && plan.is_ok_and(fits) {
-                fitting.push((connection.number, user.client, *contract));
+                fitting.push((connection.number, *user, *contract));
             }
         }
-        for (number, client, contract) in fitting {
+        for (number, user, contract) in fitting {
             let text = contract.to_string();
-            let id = self.invite(client, Indication::CanGrow { contract: text });
+            let id = self.invite(user, Indication::CanGrow { contract: text });
             if let Some(connection) = self.connections.get_mut(&number) {
                 connection.wanted = None;
                 connection.offered = Some((id, contract));
@@ -384,13 +409,13 @@ impl<B: Bugs> Server<B> {
                 None => connection.losses.pass(lost),
                 Some(user) => {
                     let told = connection.losses.next(now, lost);
-                    losing.extend(told.map(|told| (user.client, told)));
+                    losing.extend(told.map(|told| (user, told)));
                 }
             }
         }
-        for (client, (reason, pdus)) in losing {
+        for (user, (reason, pdus)) in losing {
             let indication = Indication::Losing { reason, pdus };
-            self.tell(client, indication, Enclosed::Nothing);
+            self.tell(user, indication, Enclosed::Nothing);
         }
     }
 
@@ -492,7 +517,7 @@ impl<B: Bugs> Server<B> {
                 changed.push(connection.number);
             }
             if let (Some(reason), Some(user), false) = (&reason, connection.user, was) {
-                told.push((user.client, reason.clone()));
+                told.push((user, reason.clone()));
             }
             match (reason, &mut connection.risk) {
                 (Some(reason), risk) => {
@@ -506,8 +531,8 @@ impl<B: Bugs> Server<B> {
                 (None, None) => {}
             }
         }
-        for (client, reason) in told {
-            self.tell(client, Indication::AtRisk { reason }, Enclosed::Nothing);
+        for (user, reason) in told {
+            self.tell(user, Indication::AtRisk { reason }, Enclosed::Nothing);
         }
         for number in changed {
             self.announce(number, Change::Changed);
@@ -526,6 +551,9 @@ impl<B: Bugs> Server<B> {
             }
         }
         self.lose_links(adapter);
+        for client in self.clients.values_mut() {
+            client.attachments.remove(&adapter);
+        }
         self.work.freed = true;
         let connections = self.connections.values();
         let connections = connections.filter(|one| one.port.adapter == adapter);

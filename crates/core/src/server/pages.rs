@@ -127,7 +127,7 @@ impl<B: Bugs> Server<B> {
         let connection = self.connections.get(&number);
         if let Some(user) = connection.and_then(|connection| connection.user) {
             let ended = Indication::Ended(EndReason::PagesTaken);
-            self.tell(user.client, ended, Enclosed::Nothing);
+            self.tell(user, ended, Enclosed::Nothing);
             self.hang_up(user.client);
         }
     }

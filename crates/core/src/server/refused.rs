@@ -135,11 +135,11 @@ pub enum Refused {
     /// The descriptors that came are not those that belong to the request.
     #[error("descriptors: {0}")]
     Descriptors(String),
-    /// The socket has a connection, or a request on its way, already.
-    #[error("this socket has a connection already")]
+    /// The socket has a connection of this number already.
+    #[error("this socket has a connection of this number already: close it, or give another")]
     Occupied,
-    /// The socket has no connection.
-    #[error("this socket has no connection")]
+    /// The socket has no connection of this number.
+    #[error("this socket has no connection of this number")]
     NoConnection,
     /// No such connection, or not for this user.
     #[error("no such connection, or not this user's")]
@@ -248,6 +248,8 @@ pub enum Refused {
 #[serde(rename_all = "snake_case")]
 pub enum Crowd {
     ControlSockets,
+    /// Connections of one control socket.
+    ConnectionsOfSocket,
     /// Requests of one control socket without a confirm.
     Requests,
     /// Control sockets that monitor.
@@ -263,6 +265,7 @@ impl fmt::Display for Crowd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ControlSockets => "control sockets",
+            Self::ConnectionsOfSocket => "connections of this socket",
             Self::Requests => "requests of this socket",
             Self::Monitors => "monitors",
             Self::LoopbackCells => "loopback cells on their way",
@@ -281,6 +284,9 @@ fn full(of: Crowd, most: u32, quota: Option<u32>, holder: Option<(u32, u32)>) ->
             "there are {most} {of}, as many as there may be, {has} of them of user {uid}; try \
              again when some have ended"
         ),
+        (None, None) if of == Crowd::ConnectionsOfSocket => {
+            format!("there are {most} {of}, as many as there may be; open more on another socket")
+        }
         (None, None) => format!("there are {most} {of}, as many as there may be; wait for some"),
     }
 }

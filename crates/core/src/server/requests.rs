@@ -25,7 +25,7 @@ const PING_MAX_NS: u64 = 10_000_000_000;
 pub const LOOPBACKS_PER_USER: usize = 2;
 
 /// A Request that is carried out gives its Confirm, or none if that comes later.
-type Outcome = Result<Option<Confirm>, Refused>;
+pub(super) type Outcome = Result<Option<Confirm>, Refused>;
 
 /// The connection that a Request is about.
 enum Target {
@@ -82,7 +82,8 @@ impl<B: Bugs> Server<B> {
     /// The connection that a request is about, if it is about one.
     fn target(&self, asker: Asker, request: &Request) -> Result<Target, Refused> {
         let client = self.clients.get(&asker.client);
-        let own = client.and_then(|client| client.connection);
+        let own = client.and_then(|client| client.connections.get(&asker.connection));
+        let own = own.copied();
         let uid = client.map(|client| client.peer.uid);
         let at = |address: &Address| self.number_of(asker.client, address).map(Target::Number);
         let begins = matches!(
@@ -132,8 +133,8 @@ impl<B: Bugs> Server<B> {
         }
         let outcome = match request {
             Request::Open(_) => Err(Refused::Occupied),
-            Request::Take { .. } => self.take(asker, number),
-            Request::Reattach { .. } => self.reattach(asker, number, capability),
+            Request::Take { .. } => self.take(asker, number, request),
+            Request::Reattach { .. } => self.reattach(asker, number, request, capability),
             Request::Modify { contract } => self.modify(asker, number, &contract, false),
             Request::Set { contract, .. } => self.modify(asker, number, &contract, true),
             Request::Close => self.close(asker, number),
@@ -148,7 +149,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Carries a request out again when nothing is under way at the connection, or it is gone.
-    fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<On<VcId>>)) {
+    pub(super) fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<On<VcId>>)) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.waiting.push(request);
         }
@@ -159,7 +160,7 @@ impl<B: Bugs> Server<B> {
         let Some(connection) = self.connections.get_mut(&number) else {
             return false;
         };
-        if connection.user.map(|user| user.client) != Some(asker.client) {
+        if !connection.is_used_by(asker) {
             return false;
         }
         // What opened it stays confirmed whatever has become of its adapter since; a change does
@@ -212,7 +213,6 @@ impl<B: Bugs> Server<B> {
             Request::Open(open) => self.open(asker, open, false, capability),
             Request::Add(open) => self.open(asker, open, true, None),
             Request::Close => {
-                client.may_have_closed = false;
                 let stats = Box::default();
                 Ok(Some(Confirm::Closed { stats }))
             }
@@ -333,6 +333,9 @@ impl<B: Bugs> Server<B> {
     ) -> Outcome {
         let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
         let (peer, worker) = (client.peer, client.worker);
+        if !permanent {
+            self.check_socket(asker.client)?;
+        }
         let Found { address, port } = self.find_interface(&open.address)?;
         if self.is_away(port.adapter) {
             return Err(Refused::AdapterAway);
@@ -416,11 +419,12 @@ impl<B: Bugs> Server<B> {
         connection.permanent = permanent;
         connection.opener = Some(asker);
         if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-            client.connection = Some(number);
+            client.connections.insert(asker.connection, number);
             client.may_have_closed = false;
             connection.user = Some(User {
                 client: asker.client,
                 pid: peer.pid,
+                connection: asker.connection,
             });
         }
         self.insert(connection);
@@ -497,12 +501,9 @@ impl<B: Bugs> Server<B> {
         Ok((connection, vc))
     }
 
-    fn take(&mut self, asker: Asker, number: u32) -> Outcome {
+    fn take(&mut self, asker: Asker, number: u32, request: Request) -> Outcome {
         let (connection, _) = self.open_vc(number)?;
-        if connection
-            .user
-            .is_some_and(|user| user.client == asker.client)
-        {
+        if connection.is_used_by(asker) {
             return Err(Refused::Occupied);
         }
         if !connection.permanent {
@@ -511,23 +512,26 @@ impl<B: Bugs> Server<B> {
         if connection.user.is_some() {
             return Err(Refused::InUse);
         }
-        self.join(asker, number)
+        self.join(asker, number, (request, None))
     }
 
-    fn reattach(&mut self, asker: Asker, number: u32, capability: Option<On<VcId>>) -> Outcome {
+    fn reattach(
+        &mut self,
+        asker: Asker,
+        number: u32,
+        request: Request,
+        capability: Option<On<VcId>>,
+    ) -> Outcome {
         let (connection, vc) = self.open_vc(number)?;
         if let Some(refused) = connection.keeps_buffer("another program does not take it over") {
             return Err(refused);
         }
-        if connection
-            .user
-            .is_some_and(|user| user.client == asker.client)
-        {
+        if connection.is_used_by(asker) {
             return Err(Refused::Occupied);
         }
         match capability {
             Some(capability) if capability == connection.port.adapter.on(vc) => {
-                self.join(asker, number)
+                self.join(asker, number, (request, Some(capability)))
             }
             Some(_) => Err(Refused::Descriptors(
                 "they are another connection's".to_owned(),
@@ -536,24 +540,6 @@ impl<B: Bugs> Server<B> {
                 "the connection's is missing".to_owned(),
             )),
         }
-    }
-
-    fn join(&mut self, asker: Asker, number: u32) -> Outcome {
-        let sizes = self.config.attachment;
-        let client = self.clients.get(&asker.client);
-        let user = client.map_or(self.config.uid, |client| client.peer.uid);
-        if let Some(connection) = self.connections.get_mut(&number) {
-            connection.stage = Stage::Joining(asker);
-        }
-        self.ask_for(
-            number,
-            Ask::Attach {
-                sizes,
-                user,
-                keep: true,
-            },
-        );
-        Ok(None)
     }
 
     fn modify(&mut self, asker: Asker, number: u32, text: &str, set: bool) -> Outcome {
@@ -652,12 +638,13 @@ impl<B: Bugs> Server<B> {
     fn close(&mut self, asker: Asker, number: u32) -> Outcome {
         let connection = self.connections.get_mut(&number).ok_or(Refused::NotFound)?;
         connection.user = None;
+        connection.gone.connection = asker.connection;
         connection.owed.push(Owed {
             asker,
             result: Ok(OwedConfirm::Closed),
         });
         if let Some(client) = self.clients.get_mut(&asker.client) {
-            client.connection = None;
+            client.connections.remove(&asker.connection);
         }
         self.work.settle.insert(number);
         Ok(None)

@@ -26,6 +26,9 @@ pub struct Record {
     pub worker: bool,
     /// The process of the application that uses it; none: nobody does.
     pub pid: Option<u32>,
+    /// That application's own number for it.
+    #[serde(default, skip_serializing_if = "super::message::is_zero")]
+    pub connection: u32,
     /// What is reserved for it.
     pub demand: Demand,
     /// The Request that made it what it is, for an application that did not hear its Confirm.
@@ -58,16 +61,41 @@ pub struct Done {
     pub modified: Option<bool>,
 }
 
+/// Connections of an application that are to be opened again, by its own numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reopens(pub Vec<u32>);
+
+impl Reopens {
+    const WORD: &str = "reopens";
+
+    /// As it is kept with the application's socket; none: there are none.
+    pub fn text(&self) -> Option<String> {
+        let numbers = self.0.iter().map(|number| format!(" {number}"));
+        (!self.0.is_empty()).then(|| {
+            core::iter::once(Self::WORD.to_owned())
+                .chain(numbers)
+                .collect()
+        })
+    }
+
+    /// From what was kept, which may be something else.
+    pub fn parse(text: Option<&str>) -> Self {
+        let numbers = text.and_then(|text| text.strip_prefix(Self::WORD));
+        let numbers = numbers.unwrap_or_default().split_ascii_whitespace();
+        Self(numbers.filter_map(|number| number.parse().ok()).collect())
+    }
+}
+
 /// What a new server finds at an adapter that outlived the one before: one for each VC, and one
 /// for each attachment without a VC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenUp {
-    /// The application's control socket, kept under the attachment; none: there is none, or the
-    /// application hung up.
+    /// The application's control socket, kept under the attachment; none: there is none, the
+    /// application hung up, or it is told of with another VC of the attachment, before this one.
     pub client: Option<(ClientId, Peer)>,
-    /// The socket was kept while its connection was being opened again: without a VC, that was in
-    /// vain.
-    pub reopens: bool,
+    /// The socket was kept while these connections were being opened again: of those without a VC,
+    /// that was in vain.
+    pub reopens: Reopens,
     pub attachment: AttachmentIndex,
     pub attachment_sizes: AttachmentSizes,
     /// That its files' headers carry.

@@ -1,11 +1,12 @@
 //! A server takes up what the one before it left at the adapter.
 
-use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::adapters::Home;
 use super::connection::{Attached, Connection, OpenVc, User};
 use super::interfaces::{Interface, LinkStage};
+use super::joint::Joint;
 use super::machine::{Client, Pending, Server};
 use super::{
     AdapterIndex, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, InterfaceCounts,
@@ -49,6 +50,9 @@ impl<B: Bugs> Server<B> {
         // An attachment is detached once its VCs are; where others live there, it stays.
         let mut lived_in = BTreeSet::new();
         let mut orphans = Vec::new();
+        let mut clients = BTreeMap::new();
+        // Whose opening was under way, and has come to nothing.
+        let mut reopening = BTreeSet::new();
         for one in taken {
             let attached = Attached {
                 index: one.attachment,
@@ -57,21 +61,31 @@ impl<B: Bugs> Server<B> {
             };
             if let Some((client, peer)) = one.client {
                 self.take_up_client(now, client, peer);
+                clients.insert(attached.index, (client, peer));
             }
+            let reopens = one.client.into_iter().flat_map(|(client, _)| {
+                let own = one.reopens.0.iter();
+                own.map(move |own| (client, *own))
+            });
             let Some(vc) = one.vc else {
-                if let (Some((client, _)), true) = (one.client, one.reopens) {
-                    let ended = Indication::Ended(EndReason::NotReopened);
-                    self.tell(client, ended, Enclosed::Nothing);
-                }
+                reopens.for_each(|(client, own)| self.tell_not_reopened(client, own));
                 orphans.push((attached.index, None));
                 continue;
             };
+            reopening.extend(reopens);
             let id = vc.vc;
-            if self.take_up_vc(adapter, one.client, attached, vc) {
+            let client = clients.get(&attached.index).copied();
+            if let Some((client, _)) = client {
+                reopening.remove(&(client, vc.record.connection));
+            }
+            if self.take_up_vc(adapter, client, attached, vc) {
                 lived_in.insert(attached.index);
             } else {
                 orphans.push((attached.index, Some(id)));
             }
+        }
+        for (client, own) in reopening {
+            self.tell_not_reopened(client, own);
         }
         self.link_chains();
         for (attachment, vc) in orphans {
@@ -79,7 +93,7 @@ impl<B: Bugs> Server<B> {
             self.close_orphan(adapter.on(attachment), vc, lived_in);
         }
         for (id, client) in &mut self.clients {
-            client.may_have_closed = client.connection.is_none();
+            client.may_have_closed = true;
             self.work.turn.insert(*id);
         }
         self.work
@@ -88,13 +102,28 @@ impl<B: Bugs> Server<B> {
         self.work.settle.extend(self.connections.keys());
     }
 
+    /// Tells an application of a connection, by its own number, that has no VC any more.
+    fn tell_not_reopened(&mut self, client: ClientId, connection: u32) {
+        let user = User {
+            client,
+            pid: 0,
+            connection,
+        };
+        let ended = Indication::Ended(EndReason::NotReopened);
+        self.tell(user, ended, Enclosed::Nothing);
+    }
+
     fn take_up_client(&mut self, now: Time, client: ClientId, peer: Peer) {
         if let Entry::Vacant(entry) = self.clients.entry(client) {
             // No server before can have used this number.
             let id = now.ns();
             entry.insert(Client::taken_up(peer, id));
             let indication = Indication::Restarted;
-            let message = FromServer::Indication { id, indication };
+            let message = FromServer::Indication {
+                id,
+                connection: 0,
+                indication,
+            };
             self.say(client, message, Enclosed::Nothing);
         }
     }
@@ -134,6 +163,7 @@ impl<B: Bugs> Server<B> {
             uid,
             worker,
             pid,
+            connection: own,
             demand,
             done,
             reopened,
@@ -142,11 +172,16 @@ impl<B: Bugs> Server<B> {
         let client = client.filter(|_| !at_home);
         let busy = client.is_some_and(|(client, _)| {
             let client = self.clients.get(&client);
-            client.is_some_and(|client| client.connection.is_some())
+            client.is_some_and(|client| client.connections.contains_key(&own))
         });
         let end = |server: &mut Self, reason: EndReason| {
             if let Some((client, _)) = client.filter(|_| !busy) {
-                server.tell(client, Indication::Ended(reason), Enclosed::Nothing);
+                let user = User {
+                    client,
+                    pid: 0,
+                    connection: own,
+                };
+                server.tell(user, Indication::Ended(reason), Enclosed::Nothing);
             }
             false
         };
@@ -189,9 +224,11 @@ impl<B: Bugs> Server<B> {
             connection.user = Some(User {
                 client: id,
                 pid: peer.pid,
+                connection: own,
             });
             if let Some(client) = self.clients.get_mut(&id) {
-                client.connection = Some(number);
+                client.connections.insert(own, number);
+                client.attachments.insert(adapter, Joint::At(attached));
                 client.worker = worker;
             }
         }

@@ -104,18 +104,28 @@ impl Program {
     fn asks(&mut self, request: Request) -> u64 {
         self.application.ask(self.now, request.clone());
         match self.says() {
-            FromClient::Request { id, request: said } if said == request => id,
+            FromClient::Request {
+                id, request: said, ..
+            } if said == request => id,
             other => panic!("{other:?}"),
         }
     }
 
     fn confirms(&mut self, id: u64, result: Result<Confirm, Refused>, memory: Option<u32>) {
-        let message = FromServer::Confirm { id, result };
+        let message = FromServer::Confirm {
+            connection: 0,
+            id,
+            result,
+        };
         self.application.handle(self.now, message, Came(memory));
     }
 
     fn is_told(&mut self, id: u64, indication: Indication, memory: Option<u32>) {
-        let message = FromServer::Indication { id, indication };
+        let message = FromServer::Indication {
+            connection: 0,
+            id,
+            indication,
+        };
         self.application.handle(self.now, message, Came(memory));
     }
 
@@ -175,11 +185,13 @@ fn a_new_server_is_asked_again_under_the_same_number_and_one_confirm_counts() {
     let id = program.asks(Request::Resources);
     program.is_told(7, Indication::Restarted, None);
     let heard = FromClient::Response {
+        connection: 0,
         id: 7,
         response: Response::Heard,
     };
     assert_eq!(program.says(), heard);
     let again = FromClient::Request {
+        connection: 0,
         id,
         request: Request::Resources,
     };
@@ -484,6 +496,7 @@ fn an_offer_is_taken_or_left_once_and_the_last_counts() {
     program.is_told(4, offer(), None);
     assert!(program.application.decline_offer());
     let left = FromClient::Response {
+        connection: 0,
         id: 4,
         response: Response::Decline,
     };
@@ -497,6 +510,7 @@ fn an_offer_is_taken_or_left_once_and_the_last_counts() {
     program.does_nothing();
     program.application.has_sent_all(program.now);
     let taken = FromClient::Response {
+        connection: 0,
         id: 5,
         response: Response::Accept,
     };

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::Discard;
-use cellgate_core::server::{ClientId, FromClient, FromServer, Indication, Peer};
+use cellgate_core::server::{
+    CONNECTIONS_PER_SOCKET, ClientId, FromClient, FromServer, Indication, Peer,
+};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::fstat;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, getrlimit};
@@ -16,9 +19,10 @@ use crate::control::{FDS_MAX, MESSAGE_MAX, Received, receive, send};
 use crate::inflight::{InFlight, RETRY_NS};
 use crate::sys::{peer_credentials, peer_groups};
 
-/// Messages that wait for an application which does not read, beside those in its socket. They are
+/// Messages that wait for an application which does not read, beside those in its socket and those
+/// that tell a state: one for each connection that a new adapter may have, and others. They are
 /// short but for the first: while there are any, nothing is read of it that would be answered.
-const QUEUE_MAX: usize = 64;
+const QUEUE_MAX: usize = 64 + CONNECTIONS_PER_SOCKET as usize;
 /// How long an application may ask without taking its answers.
 const DEAF_NS: u64 = 60_000_000_000;
 
@@ -49,6 +53,8 @@ struct Application {
     /// Shared with whoever keeps it. What lies unread in it is closed with it.
     socket: Arc<Closer>,
     uid: u32,
+    /// The socket's, by which it is known again; none: the kernel does not tell.
+    inode: Option<u64>,
     outgoing: VecDeque<Outgoing>,
     on_way: InFlight,
     /// Too many descriptors are on their way: not before then.
@@ -61,8 +67,11 @@ struct Application {
 struct Outgoing {
     octets: Vec<u8>,
     fds: Vec<Arc<OwnedFd>>,
-    state: Option<State>,
+    state: Option<StateOf>,
 }
+
+/// A state, and the application's own number for the connection that it is of.
+type StateOf = (u32, State);
 
 /// What an indication tells how things stand with: the next one of the same makes it out of date.
 /// Others bring such news about as often as they like, while the application may make no call for
@@ -75,16 +84,22 @@ enum State {
 }
 
 impl State {
-    fn of(message: &FromServer) -> Option<Self> {
-        let FromServer::Indication { indication, .. } = message else {
+    fn of(message: &FromServer) -> Option<StateOf> {
+        let FromServer::Indication {
+            indication,
+            connection,
+            ..
+        } = message
+        else {
             return None;
         };
-        match indication {
-            Indication::Share { .. } => Some(Self::Share),
-            Indication::AtRisk { .. } => Some(Self::Risk),
-            Indication::Losing { reason, .. } => Some(Self::Loss(*reason)),
-            _ => None,
-        }
+        let state = match indication {
+            Indication::Share { .. } => Self::Share,
+            Indication::AtRisk { .. } => Self::Risk,
+            Indication::Losing { reason, .. } => Self::Loss(*reason),
+            _ => return None,
+        };
+        Some((*connection, state))
     }
 }
 
@@ -116,6 +131,21 @@ impl Applications {
         }
     }
 
+    /// Takes a socket on that was kept with an attachment, unless it was kept with another, too,
+    /// and is here already; says who is there.
+    pub(super) fn adopt_kept(&mut self, socket: Closer) -> io::Result<(ClientId, Peer)> {
+        let inode = inode_of(&socket);
+        let mut all = self.sockets.iter();
+        let here = all.find(|(_, of)| inode.is_some() && of.inode == inode);
+        match here.map(|(client, _)| *client) {
+            Some(client) => {
+                let (uid, pid) = peer_credentials(&socket)?;
+                Ok((client, Peer { uid, pid }))
+            }
+            None => self.adopt(socket),
+        }
+    }
+
     /// Takes a socket on, and says who is there.
     pub(super) fn adopt(&mut self, socket: Closer) -> io::Result<(ClientId, Peer)> {
         let (uid, pid) = peer_credentials(&socket)?;
@@ -123,6 +153,7 @@ impl Applications {
         let client = self.number();
         let application = Application {
             on_way: InFlight::of(&socket),
+            inode: inode_of(&socket),
             socket: Arc::new(socket),
             uid,
             outgoing: VecDeque::new(),
@@ -249,13 +280,14 @@ impl Applications {
         let Some(application) = self.sockets.get_mut(&client) else {
             return true;
         };
-        let state = message.state;
-        let told_last = application.outgoing.back().and_then(|last| last.state);
-        if state.is_some() && told_last == state {
-            application.outgoing.pop_back();
+        if message.state.is_some() {
+            let mut waiting = application.outgoing.iter();
+            let former = waiting.position(|one| one.state == message.state);
+            former.and_then(|former| application.outgoing.remove(former));
         }
         application.outgoing.push_back(message);
-        let waits = |of: &Application| of.outgoing.len();
+        let lasts = |of: &&Outgoing| of.state.is_none();
+        let waits = |of: &Application| of.outgoing.iter().filter(lasts).count();
         self.flush_one(now, client) && self.sockets.get(&client).map_or(0, waits) <= QUEUE_MAX
     }
 
@@ -351,6 +383,10 @@ impl Applications {
     }
 }
 
+fn inode_of(socket: &Closer) -> Option<u64> {
+    fstat(socket).ok().map(|stat| stat.st_ino)
+}
+
 impl Application {
     /// Whether descriptors wait to be sent.
     fn encloses(&self) -> bool {
@@ -433,6 +469,7 @@ mod tests {
             (client, theirs)
         });
         let message = FromServer::Indication {
+            connection: 0,
             id: 0,
             indication: Indication::Restarted,
         };
@@ -468,6 +505,7 @@ mod tests {
         let mut applications = Applications::new();
         applications.on_way_max = 4 * FDS_MAX;
         let message = FromServer::Indication {
+            connection: 0,
             id: 0,
             indication: Indication::Restarted,
         };
@@ -511,7 +549,11 @@ mod tests {
         let (mine, theirs) = pair().unwrap();
         let (client, _) = applications.adopt(mine.into()).unwrap();
         let mut tell = |indication| {
-            let message = FromServer::Indication { id: 0, indication };
+            let message = FromServer::Indication {
+                connection: 0,
+                id: 0,
+                indication,
+            };
             applications.tell(Time::ZERO, client, &message, Vec::new())
         };
         let risk = |i: u32| Indication::AtRisk {
@@ -525,7 +567,6 @@ mod tests {
         let last = 20_000;
         assert!((1..=last).all(|i| tell(share(i))));
         assert!((1..=last).all(|i| tell(risk(i))));
-        // A share behind something else waits beside the former.
         assert!((1..=last).all(|i| tell(share(i))));
         let mut buffer = vec![0; MESSAGE_MAX];
         let mut heard: Vec<FromServer> = Vec::new();
@@ -533,11 +574,16 @@ mod tests {
             heard.push(serde_json::from_slice(&buffer[..len]).unwrap());
             assert_eq!(applications.flush_all(Time::ZERO), []);
         }
-        let told = [share(last), risk(last), share(last)];
-        let told = told.map(|indication| FromServer::Indication { id: 0, indication });
-        assert_eq!(heard[heard.len() - 3..], told);
+        let told = [risk(last), share(last)];
+        let told = told.map(|indication| FromServer::Indication {
+            connection: 0,
+            id: 0,
+            indication,
+        });
+        assert_eq!(heard[heard.len() - 2..], told);
         // Others are all told, or the application does not read.
         let other = FromServer::Indication {
+            connection: 0,
             id: 0,
             indication: Indication::Restarted,
         };
@@ -557,6 +603,7 @@ mod tests {
         let (asks, theirs) = adopt(&mut applications);
         let (listens_late, _theirs) = adopt(&mut applications);
         let told = FromServer::Indication {
+            connection: 0,
             id: 0,
             indication: Indication::AtRisk {
                 reason: "x".repeat(1_000),

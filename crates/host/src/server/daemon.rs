@@ -17,7 +17,7 @@ use cellgate_core::Time;
 use cellgate_core::server::governor::{Left, News};
 use cellgate_core::server::{
     AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
-    Server, ServerConfig, TakenUp,
+    Reopens, Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,8 +57,6 @@ const URGENT_NS: u64 = 1_000 * NS_PER_MS;
 const ACCEPT_RETRY_NS: u64 = 10 * NS_PER_MS;
 /// Connections accepted at a time.
 const ACCEPTS_PER_TURN: usize = 16;
-/// What is kept with the socket of an application whose connection was to be open again.
-const REOPENS: &str = "reopens";
 /// What the adapter has to end in order.
 const END: Duration = Duration::from_secs(2);
 
@@ -394,8 +392,7 @@ impl Daemon {
                 if !self.keep_for_worker(client, attachment)
                     && let Some(socket) = socket
                 {
-                    let record = reopens.then(|| REOPENS.to_owned());
-                    self.adapters.keep(attachment, vec![socket], record);
+                    self.adapters.keep(attachment, vec![socket], reopens.text());
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
@@ -562,6 +559,7 @@ impl Daemon {
 
     /// What another server left, with the application's socket if somebody is there.
     fn taken(&mut self, adapter: AdapterIndex, left: Left) -> TakenUp {
+        let reopens = Reopens::parse(left.record.as_deref());
         let worker = left.vc.as_ref().filter(|taken| taken.record.worker);
         let client = match worker {
             Some(taken) => {
@@ -571,12 +569,12 @@ impl Daemon {
             None => {
                 let kept = self.adapters.take_given(left.kept);
                 let socket = kept.into_iter().next().filter(|socket| !is_hung_up(socket));
-                socket.and_then(|socket| self.applications.adopt(socket).ok())
+                socket.and_then(|socket| self.applications.adopt_kept(socket).ok())
             }
         };
         TakenUp {
             client,
-            reopens: left.record.as_deref() == Some(REOPENS),
+            reopens,
             attachment: left.attachment,
             attachment_sizes: left.sizes,
             attachment_generation: left.files_generation,
@@ -755,6 +753,7 @@ impl Daemon {
             return;
         }
         let ended = FromServer::Indication {
+            connection: 0,
             id: 0,
             indication: Indication::Ended(EndReason::ShuttingDown),
         };

@@ -190,7 +190,11 @@ impl Operator {
         self.last_id += 1;
         let id = self.last_id;
         self.waits_for = Some((id, request.clone()));
-        Some(FromClient::Request { id, request })
+        Some(FromClient::Request {
+            connection: 0,
+            id,
+            request,
+        })
     }
 
     /// Asks again for some of what was refused, if it is time.
@@ -231,7 +235,7 @@ impl Operator {
 
     /// Takes a message; what went wrong, or right after all, for people.
     pub(super) fn hear(&mut self, message: FromServer) -> Option<String> {
-        let FromServer::Confirm { id, result } = message else {
+        let FromServer::Confirm { id, result, .. } = message else {
             return None;
         };
         let (_, request) = self.waits_for.take_if(|(asked, _)| *asked == id)?;

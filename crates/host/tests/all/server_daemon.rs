@@ -383,7 +383,12 @@ fn who_does_not_read_its_answers_is_not_heard_and_gets_all_of_them() {
     // Until nothing is taken from it for a while.
     while refused < 20 {
         let request = Request::Describe;
-        let octets = serde_json::to_vec(&FromClient::Request { id, request }).unwrap();
+        let octets = serde_json::to_vec(&FromClient::Request {
+            connection: 0,
+            id,
+            request,
+        })
+        .unwrap();
         match send(&slow.socket, &octets, &[], false) {
             Ok(()) => (id, refused) = (id + 1, 0),
             Err(Errno::AGAIN) => {
@@ -396,7 +401,7 @@ fn who_does_not_read_its_answers_is_not_heard_and_gets_all_of_them() {
     assert!(steady.ask(Request::Interfaces).is_ok());
     for expected in first..id {
         let (answer, _) = slow.next(Instant::now() + PATIENCE).expect("an answer");
-        assert!(matches!(answer, FromServer::Confirm { id, result: Ok(_) } if id == expected));
+        assert!(matches!(answer, FromServer::Confirm { id, result: Ok(_), .. } if id == expected));
     }
     assert!(slow.ask(Request::Interfaces).is_ok());
 }

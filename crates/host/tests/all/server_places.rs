@@ -198,6 +198,7 @@ const SOCKETS: usize = 200;
 fn flood(path: &Path) {
     let sockets: Vec<_> = (0..SOCKETS).map(|_| hello(path)).collect();
     let asks = |id| FromClient::Request {
+        connection: 0,
         id,
         request: Request::Describe,
     };
@@ -218,7 +219,12 @@ fn flood(path: &Path) {
 fn hello(path: &Path) -> OwnedFd {
     let socket = dial(path).unwrap();
     let request = Request::Hello { version: VERSION };
-    let octets = serde_json::to_vec(&FromClient::Request { id: 1, request }).unwrap();
+    let octets = serde_json::to_vec(&FromClient::Request {
+        connection: 0,
+        id: 1,
+        request,
+    })
+    .unwrap();
     send(&socket, &octets, &[], true).unwrap();
     receive(&socket, &mut vec![0; MESSAGE_MAX], true).unwrap();
     socket

@@ -195,7 +195,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":8,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":9,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{
@@ -334,14 +334,14 @@ examples! { Refused:
     "too_many", Self::TooMany, r#""too_many""#;
 }
 
-// Their number comes before them: 0 where no Response belongs to it.
+// Their number comes before them: 0 where no Response belongs to it; then that of the connection.
 examples! { Indication:
-    "ended", Self::Ended(_), r#"0,"indication":{"ended":"taken_over"}"#;
+    "ended", Self::Ended(_), r#"0,"connection":3,"indication":{"ended":"taken_over"}"#;
     "reopened", Self::Reopened(_),
-        concat!(r#"0,"indication":{"reopened":"#, opened!(), "}"),
+        concat!(r#"0,"connection":3,"indication":{"reopened":"#, opened!(), "}"),
         enclosing: CONNECTION;
     "share", Self::Share { .. },
-        r#"0,"indication":{"share":{
+        r#"0,"connection":3,"indication":{"share":{
             "transmit":{"cell_s":176603},
             "transmit_credit":{
                 "length":320000000000,
@@ -352,13 +352,13 @@ examples! { Indication:
             "receive":{"cell_s":176603}
         }}"#;
     "at_risk", Self::AtRisk { .. },
-        r#"0,"indication":{"at_risk":{
+        r#"0,"connection":3,"indication":{"at_risk":{
             "reason":"the adapter did not run for 30000001 ns; 30000000 ns are allowed for"
         }}"#;
     "can_grow", Self::CanGrow { .. },
-        r#"1,"indication":{"can_grow":{"contract":"cbr:pcr=320000,max_sdu=9180"}}"#;
+        r#"1,"connection":3,"indication":{"can_grow":{"contract":"cbr:pcr=320000,max_sdu=9180"}}"#;
     "losing", Self::Losing { .. },
-        r#"0,"indication":{"losing":{"reason":"non_conforming","pdus":988}}"#;
+        r#"0,"connection":3,"indication":{"losing":{"reason":"non_conforming","pdus":988}}"#;
     "restarted", Self::Restarted, r#"0,"indication":"restarted""#;
     "connection", Self::Connection { .. },
         concat!(
@@ -380,10 +380,16 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
             .iter()
             .map(move |one| one.described(kind, before, after))
     };
-    let confirmed = r#"{"confirm":{"id":1,"result":{"Ok":"#;
+    let confirmed = |one: &Example| match one.name {
+        "opened" | "modified" | "closed" => r#"{"confirm":{"id":1,"connection":3,"result":{"Ok":"#,
+        _ => r#"{"confirm":{"id":1,"result":{"Ok":"#,
+    };
+    let confirms = Confirm::EXAMPLES.iter();
+    let confirms =
+        confirms.map(move |one| one.described(MessageKind::Confirm, confirmed(one), "}}}"));
     let refused = r#"{"confirm":{"id":1,"result":{"Err":"#;
     let told = r#"{"indication":{"id":"#;
-    of(Confirm::EXAMPLES, MessageKind::Confirm, confirmed, "}}}")
+    confirms
         .chain(of(Refused::EXAMPLES, MessageKind::Refusal, refused, "}}}"))
         .chain(of(
             Indication::EXAMPLES,

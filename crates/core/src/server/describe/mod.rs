@@ -44,7 +44,7 @@ const DEVICE: &[&str] = &["the network device", "any socket of its network names
 
 examples! { Request:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":8}}"#;
+        r#"{"hello":{"version":9}}"#;
     "describe", Self::Describe, r#""describe""#;
     "open", Self::Open(_),
         r#"{"open":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;
@@ -89,18 +89,22 @@ examples! { Request:
     "settings", Self::Settings { .. }, r#"{"settings":{"from":0}}"#;
 }
 
-// The Indication's number comes before them.
+// The numbers of the Indication and of its connection come before them.
 examples! { Response:
-    "accept", Self::Accept, r#"1,"response":"accept""#;
-    "decline", Self::Decline, r#"1,"response":"decline""#;
+    "accept", Self::Accept, r#"1,"connection":3,"response":"accept""#;
+    "decline", Self::Decline, r#"1,"connection":3,"response":"decline""#;
     "heard", Self::Heard, r#"0,"response":"heard""#;
 }
 
 /// Each message of the protocol, with an example: what [`Request::Describe`] is confirmed with.
 pub fn descriptions() -> Vec<Description> {
     let requests = Request::EXAMPLES.iter().zip(1..).map(|(one, id)| {
-        let around = (format!(r#"{{"request":{{"id":{id},"request":"#), "}}");
-        one.described(MessageKind::Request, &around.0, around.1)
+        let connection = match one.name {
+            "open" | "take" | "reattach" | "modify" | "close" | "lease" => r#","connection":3"#,
+            _ => "",
+        };
+        let before = format!(r#"{{"request":{{"id":{id}{connection},"request":"#);
+        one.described(MessageKind::Request, &before, "}}")
     });
     let responses = Response::EXAMPLES
         .iter()

@@ -129,7 +129,7 @@ impl TakeUp {
     }
 
     fn left(&mut self, index: AttachmentIndex, vc: Option<TakenVc>) -> Option<Left> {
-        // What was kept goes with the first VC: an application has one.
+        // What was kept goes with the first VC: whoever takes it up knows it for the others.
         let (taken, kept) = self.attachments.get_mut(&index)?;
         match taken {
             TakenUp::Attachment {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{AttachmentIndex, PortIndex};
 use cellgate_core::server::{
-    AdapterBooks, AdapterIndex, Book, Bound, ClientId, Confirm, Health, Indication, InterfaceSpec,
-    Link, Open, PagesOf, Refused, Request, Resource, ServerAdapter, ServerConfig, SharedCpu,
-    TakenInterface,
+    AdapterBooks, AdapterIndex, Book, Bound, ClientId, Confirm, FromServer, Health, Indication,
+    InterfaceSpec, Link, Open, PagesOf, Refused, Request, Resource, ServerAdapter, ServerConfig,
+    SharedCpu, TakenInterface,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -374,5 +374,44 @@ fn the_death_of_one_touches_nothing_of_the_other() {
             resources.iter().all(|one| one.reserved == 0),
             "seed {seed}: {resources:?}"
         );
+    }
+}
+
+#[test]
+fn connections_of_a_socket_at_two_adapters_have_an_attachment_at_each() {
+    let (mut world, _) = world(two());
+    let client = world.hello(user(1));
+    for (number, interface) in [(1, "w"), (2, "e"), (3, "w"), (4, "e")] {
+        world.naming = number;
+        let open = Request::Open(at(interface, 100 + number as u16, CBR));
+        let opened = world.done(client, open);
+        assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
+    }
+    for adapter in [FIRST, SECOND] {
+        let of_it = world.at(adapter);
+        let counts = (of_it.vcs.len(), of_it.attachments.len(), of_it.kept.len());
+        assert_eq!(counts, (2, 1, 1));
+    }
+    // One dies, and those of the other hear nothing.
+    world.lose(SECOND);
+    world.find(SECOND);
+    world.finish();
+    let of_it = world.at(SECOND);
+    assert_eq!((of_it.vcs.len(), of_it.attachments.len()), (2, 1));
+    let heard = world.heard.remove(&client).unwrap_or_default();
+    let reopened = heard.iter().filter_map(|(message, _)| match message {
+        FromServer::Indication {
+            connection,
+            indication: Indication::Reopened(_),
+            ..
+        } => Some(*connection),
+        _ => None,
+    });
+    assert!(reopened.eq([2, 4]), "{heard:?}");
+    world.hang_up(client);
+    world.finish();
+    for adapter in [FIRST, SECOND] {
+        let of_it = world.at(adapter);
+        assert!(of_it.vcs.is_empty() && of_it.attachments.is_empty());
     }
 }

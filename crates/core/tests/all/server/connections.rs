@@ -129,7 +129,14 @@ fn users_leave_a_socket_to_those_who_govern() {
         .back()
         .map(|(message, _)| message.clone());
     let result = Err(refused);
-    assert_eq!(told, Some(FromServer::Confirm { id: 0, result }));
+    assert_eq!(
+        told,
+        Some(FromServer::Confirm {
+            connection: 0,
+            id: 0,
+            result
+        })
+    );
     world.hello(ROOT);
 }
 
@@ -651,7 +658,11 @@ fn messages_out_of_place_do_nothing() {
     let (mut world, client) = World::with_wan(config());
     let stranger = world.new_id();
     let request = Request::Resources;
-    let message = FromClient::Request { id: 1, request };
+    let message = FromClient::Request {
+        connection: 0,
+        id: 1,
+        request,
+    };
     world
         .server
         .handle_message(world.now, stranger, message, None);

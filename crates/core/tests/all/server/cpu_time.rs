@@ -36,21 +36,21 @@ fn cpu_time_is_promised_once_and_given_back_with_its_socket() {
     let (mut world, root) = World::with_wan(config);
     let one = world.hello(ROOT);
     let other = world.hello(ROOT);
-    assert_eq!(world.server.reserve_cpu(one, &time(60)), Ok(600_000));
+    assert_eq!(world.server.reserve_cpu(one, 0, &time(60)), Ok(600_000));
     assert_eq!(
-        free(world.server.reserve_cpu(other, &time(31))),
+        free(world.server.reserve_cpu(other, 0, &time(31))),
         (300_000, None)
     );
-    assert_eq!(world.server.reserve_cpu(other, &time(30)), Ok(300_000));
+    assert_eq!(world.server.reserve_cpu(other, 0, &time(30)), Ok(300_000));
     // Who changes has its own back first, and keeps it where that is not enough.
     assert_eq!(
-        free(world.server.reserve_cpu(one, &time(61))),
+        free(world.server.reserve_cpu(one, 0, &time(61))),
         (600_000, None)
     );
     assert_eq!(world.server.cpu_ppm_of(one), Some(600_000));
-    assert_eq!(world.server.reserve_cpu(one, &time(10)), Ok(100_000));
+    assert_eq!(world.server.reserve_cpu(one, 0, &time(10)), Ok(100_000));
     assert_eq!(reserved(&mut world, root), 400_000);
-    assert_eq!(world.server.reserve_cpu(one, &time(0)), Ok(0));
+    assert_eq!(world.server.reserve_cpu(one, 0, &time(0)), Ok(0));
     assert_eq!(world.server.cpu_ppm_of(one), None);
     world.hang_up(other);
     assert_eq!(reserved(&mut world, root), 0);
@@ -62,16 +62,16 @@ fn a_user_has_a_quarter_of_it() {
     config.admission.worker_ppm = 1_000_000;
     let (mut world, _) = World::with_wan(config);
     let mine = [0; 3].map(|_| world.hello(user(1)));
-    assert_eq!(world.server.reserve_cpu(mine[0], &time(20)), Ok(200_000));
+    assert_eq!(world.server.reserve_cpu(mine[0], 0, &time(20)), Ok(200_000));
     assert_eq!(
-        free(world.server.reserve_cpu(mine[1], &time(6))),
+        free(world.server.reserve_cpu(mine[1], 0, &time(6))),
         (50_000, Some(1))
     );
-    assert_eq!(world.server.reserve_cpu(mine[1], &time(5)), Ok(50_000));
+    assert_eq!(world.server.reserve_cpu(mine[1], 0, &time(5)), Ok(50_000));
     let others = world.hello(user(2));
-    assert_eq!(world.server.reserve_cpu(others, &time(25)), Ok(250_000));
+    assert_eq!(world.server.reserve_cpu(others, 0, &time(25)), Ok(250_000));
     world.hang_up(mine[0]);
-    assert_eq!(world.server.reserve_cpu(mine[2], &time(20)), Ok(200_000));
+    assert_eq!(world.server.reserve_cpu(mine[2], 0, &time(20)), Ok(200_000));
 }
 
 #[test]
@@ -82,13 +82,13 @@ fn cpu_time_ends_with_its_connection() {
     let has = world.opened(ROOT, 100, CONTRACT);
     let theirs = world.opened(user(2), 101, CONTRACT);
     // Its own connection is meant where none is named; another socket names it.
-    assert!(world.server.reserve_cpu(has, &time(10)).is_ok());
+    assert!(world.server.reserve_cpu(has, 0, &time(10)).is_ok());
     let names = world.hello(ROOT);
     let mut named = time(10);
     named.address = Some(address(100));
-    assert!(world.server.reserve_cpu(names, &named).is_ok());
+    assert!(world.server.reserve_cpu(names, 0, &named).is_ok());
     assert_eq!(
-        world.server.reserve_cpu(theirs, &named),
+        world.server.reserve_cpu(theirs, 0, &named),
         Err(Refused::NotFound)
     );
     world.done(has, Request::Close).unwrap();
@@ -110,7 +110,7 @@ fn what_no_thread_can_have_is_refused_by_name() {
         };
         world
             .server
-            .reserve_cpu(root, &asked)
+            .reserve_cpu(root, 0, &asked)
             .unwrap_err()
             .to_string()
     };

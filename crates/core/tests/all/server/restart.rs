@@ -560,7 +560,11 @@ fn what_a_server_has_refused_the_next_does_not_carry_out() {
     world.restart(0);
     let promised = world.promised();
     let request = growth.clone();
-    let again = FromClient::Request { id, request };
+    let again = FromClient::Request {
+        connection: 0,
+        id,
+        request,
+    };
     world.server.handle_message(world.now, client, again, None);
     world.hear_of_restarts();
     world.drain();

@@ -1,5 +1,7 @@
 //! Random requests, hang-ups, answers, losses and restarts; what must hold holds after each.
 
+use std::collections::BTreeSet;
+
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
@@ -18,8 +20,12 @@ struct Storm {
     refusals: bool,
     /// Everybody asks for much.
     crowded: bool,
+    /// Sockets have several connections.
+    many: bool,
     /// Refusals beside somebody who gave of the same back.
     beside: u32,
+    /// Connections that have an attachment in common with one before them.
+    shared: usize,
 }
 
 impl Storm {
@@ -121,6 +127,9 @@ impl Storm {
             3..20 => {
                 if let Some(client) = self.any_client() {
                     let (request, capability) = self.request();
+                    if self.many {
+                        self.world.naming = [0, 0, 7, u32::MAX][self.below(4) as usize];
+                    }
                     self.world.send_with(client, request, capability);
                 }
             }
@@ -198,14 +207,16 @@ impl Storm {
             let offered = heard.iter().find_map(|(message, _)| match message {
                 FromServer::Indication {
                     id,
+                    connection,
                     indication: Indication::CanGrow { .. },
-                } => Some(*id),
+                } => Some((*id, *connection)),
                 _ => None,
             });
-            offered.map(|id| (*client, id))
+            offered.map(|offered| (*client, offered))
         });
-        if let Some((client, id)) = offer {
+        if let Some((client, (id, connection))) = offer {
             self.world.heard.remove(&client);
+            self.world.naming = connection;
             if self.world.clients.contains_key(&client) {
                 self.world.respond(client, id, Response::Accept);
             }
@@ -342,15 +353,23 @@ impl Storm {
                 assert!(exact && sum <= rest, "seed {seed}: {sum} of {rest}");
             }
         }
-        let in_use = list.iter().filter(|info| info.pid.is_some()).count();
-        let at_home = usize::from(in_use < list.len());
+        let used = list.iter().filter(|info| info.pid.is_some()).count();
+        let kept = self.world.adapter.vcs.values();
+        let users = kept.filter(|kept| kept.record.pid.is_some());
+        let in_use: BTreeSet<_> = users.map(|kept| kept.request.attachment).collect();
+        let in_use = in_use.len();
+        assert!(in_use == used || self.many && in_use < used, "seed {seed}");
+        self.shared += used - in_use;
+        let at_home = usize::from(used < list.len());
         let attachments = self.world.adapter.attachments.len();
         // The server keeps its own once it has one.
         assert!(
             (in_use + at_home..=in_use + 1).contains(&attachments),
             "seed {seed}: {attachments} attachments for {in_use} applications"
         );
+        let kept: BTreeSet<_> = self.world.adapter.kept.values().collect();
         assert_eq!(self.world.adapter.kept.len(), in_use, "seed {seed}");
+        assert_eq!(kept.len(), in_use, "seed {seed}: each has one");
         self.world.hang_up(probe);
     }
 
@@ -388,6 +407,10 @@ impl Storm {
 
 /// How often somebody was refused beside somebody who gave back.
 fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
+    storm_of(seed, steps, (refusals, crowded, false)).beside
+}
+
+fn storm_of(seed: u64, steps: u32, (refusals, crowded, many): (bool, bool, bool)) -> Storm {
     let _seed = Seed(seed);
     let mut config = config();
     config.admission.adapters[0].memory = 8 << 20;
@@ -407,7 +430,9 @@ fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
         away: false,
         refusals,
         crowded,
+        many,
         beside: 0,
+        shared: 0,
     };
     for step in 0..steps {
         storm.step();
@@ -419,7 +444,7 @@ fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
     }
     storm.check_at_rest(seed);
     storm.check_empty(seed);
-    storm.beside
+    storm
 }
 
 /// Prints the seed of a storm that panics.
@@ -456,6 +481,13 @@ fn whatever_happens_and_is_refused_the_books_are_right() {
     for seed in seeds(150) {
         storm(seed, 400, true, false);
     }
+}
+
+#[test]
+fn whatever_happens_to_many_connections_of_a_socket_the_books_are_right() {
+    let storms = seeds(150).map(|seed| storm_of(seed, 400, (seed % 2 == 0, false, true)));
+    let shared: usize = storms.map(|storm| storm.shared).sum();
+    assert!(shared > 100 || seeds(2).count() < 2, "{shared} shared");
 }
 
 #[test]

@@ -3,18 +3,18 @@
 
 use cellgate_core::adapter::AttachmentIndex;
 use cellgate_core::server::{
-    AdapterIndex, ClientId, Confirm, CpuTime, FromServer, On, Peer, Refused, Request, TakenVc,
+    AdapterIndex, ClientId, Confirm, CpuTime, On, Peer, Refused, Request, TakenVc,
 };
 use rustix::process::getpid;
 
 use super::super::ServeError;
-use super::super::workers::{Event, How, Outcome, Start};
+use super::super::workers::{Asking, Event, How, Outcome, Start};
 use super::Daemon;
 use crate::closer::Closer;
 use crate::control::pair;
 
 /// A connection, who asked for its end, and what they are told.
-pub(super) type Parting = (Option<u32>, (ClientId, u64), Result<Confirm, Refused>);
+pub(super) type Parting = (Option<u32>, Asking, Result<Confirm, Refused>);
 
 impl Daemon {
     /// Whether a request is about what the core's server knows nothing of, or its answer is made
@@ -35,7 +35,7 @@ impl Daemon {
     /// Carries one of them out, for somebody who has said hello.
     pub(super) fn ask_host(
         &mut self,
-        asking: (ClientId, u64),
+        asking: Asking,
         peer: Peer,
         request: Request,
         fds: Vec<Closer>,
@@ -48,7 +48,7 @@ impl Daemon {
             }
             Request::RemoveDevice { name } => self.workers.remove(asking, (peer, governs), &name),
             Request::ReserveCpu(time) => {
-                let reserved = self.reserve_cpu(asking.0, peer.uid, &time);
+                let reserved = self.reserve_cpu(asking, peer.uid, &time);
                 reserved.map(|confirm| Outcome::Confirm(Box::new(confirm)))
             }
             Request::Describe => return self.describe(asking),
@@ -64,7 +64,7 @@ impl Daemon {
         };
         match outcome {
             Ok(Outcome::Start(start)) => {
-                let groups = self.server.groups_of(asking.0).to_vec();
+                let groups = self.server.groups_of(asking.client).to_vec();
                 self.start_worker(start, groups);
             }
             Ok(Outcome::LetGo(attachment, number)) => self.adapters.let_go(attachment, number),
@@ -75,11 +75,12 @@ impl Daemon {
 
     fn reserve_cpu(
         &mut self,
-        client: ClientId,
+        asking: Asking,
         uid: u32,
         time: &CpuTime,
     ) -> Result<Confirm, Refused> {
-        let ppm = self.server.reserve_cpu(client, time)?;
+        let client = asking.client;
+        let ppm = self.server.reserve_cpu(client, asking.connection, time)?;
         let scheduled = match ppm {
             0 => {
                 self.cpu_times.release(client);
@@ -120,13 +121,13 @@ impl Daemon {
         places.reserved.look(self.now, &mut places.directory);
     }
 
-    fn confirm(&mut self, (client, id): (ClientId, u64), result: Result<Confirm, Refused>) {
-        let message = FromServer::Confirm { id, result };
+    fn confirm(&mut self, asking: Asking, result: Result<Confirm, Refused>) {
+        let message = asking.confirm(result);
         let told = self
             .applications
-            .tell(self.now, client, &message, Vec::new());
+            .tell(self.now, asking.client, &message, Vec::new());
         if !told {
-            self.hung_up(client);
+            self.hung_up(asking.client);
         }
     }
 

@@ -103,6 +103,7 @@ mod tests {
             next: Some(u32::MAX),
         };
         let message = FromServer::Confirm {
+            connection: 0,
             id: u64::MAX,
             result: Ok(Confirm::Settings(Box::new(settings))),
         };

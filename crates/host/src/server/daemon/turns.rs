@@ -1,10 +1,11 @@
 //! Hearing applications: each user in its turn.
 
-use cellgate_core::server::{ClientId, Confirm, FromClient, FromServer, descriptions};
+use cellgate_core::server::{ClientId, Confirm, FromClient, descriptions};
 
 use super::{Daemon, Word};
 use crate::clock::thread_cpu_ns;
 use crate::server::turns::MESSAGES_PER_TURN;
+use crate::server::workers::Asking;
 
 impl Daemon {
     /// Takes some messages of each user who has said something, one of each after the other.
@@ -42,12 +43,22 @@ impl Daemon {
     fn hear(&mut self, client: ClientId) -> bool {
         match self.applications.hear(client) {
             Word::Message(message, fds) => {
-                if let (FromClient::Request { id, request }, Some(peer)) =
-                    (&*message, self.server.greeted(client))
+                if let (
+                    FromClient::Request {
+                        id,
+                        connection,
+                        request,
+                    },
+                    Some(peer),
+                ) = (&*message, self.server.greeted(client))
                     && Self::is_of_host(request)
                 {
-                    let (id, request) = (*id, request.clone());
-                    self.ask_host((client, id), peer, request, fds);
+                    let asking = Asking {
+                        client,
+                        id: *id,
+                        connection: *connection,
+                    };
+                    self.ask_host(asking, peer, request.clone(), fds);
                     return true;
                 }
                 let capability = fds.first().and_then(|fd| self.adapters.capability(fd));
@@ -63,9 +74,9 @@ impl Daemon {
     }
 
     /// Confirms `Describe`. All the answers are one but for their numbers, and long.
-    pub(super) fn describe(&mut self, (client, id): (ClientId, u64)) {
-        let now = self.now;
-        let octets = self.description.octets(id);
+    pub(super) fn describe(&mut self, asking: Asking) {
+        let (now, client) = (self.now, asking.client);
+        let octets = self.description.octets(asking);
         if !self.applications.tell_octets(now, client, octets) {
             self.hung_up(client);
         }
@@ -79,16 +90,25 @@ impl DescriptionText {
     const BEFORE: &str = r#"{"confirm":{"id":"#;
 
     pub(super) fn new() -> Self {
-        let result = Ok(Confirm::Description(descriptions()));
-        let message = FromServer::Confirm { id: 0, result };
+        let asking = Asking {
+            client: ClientId(0),
+            id: 0,
+            connection: 0,
+        };
+        let message = asking.confirm(Ok(Confirm::Description(descriptions())));
         let text = serde_json::to_string(&message).unwrap_or_default();
         let behind = text.strip_prefix(Self::BEFORE);
         let behind = behind.and_then(|text| text.strip_prefix('0'));
         Self(behind.unwrap_or_default().to_owned())
     }
 
-    fn octets(&self, id: u64) -> Vec<u8> {
-        format!("{}{id}{}", Self::BEFORE, self.0).into_bytes()
+    fn octets(&self, asking: Asking) -> Vec<u8> {
+        let Asking { id, connection, .. } = asking;
+        let named = match connection {
+            0 => String::new(),
+            connection => format!(r#","connection":{connection}"#),
+        };
+        format!("{}{id}{named}{}", Self::BEFORE, self.0).into_bytes()
     }
 }
 
@@ -99,10 +119,14 @@ mod tests {
     #[test]
     fn a_description_made_once_is_the_one_that_each_would_get() {
         let text = DescriptionText::new();
-        for id in [0, 7, u64::MAX] {
-            let result = Ok(Confirm::Description(descriptions()));
-            let message = FromServer::Confirm { id, result };
-            assert_eq!(text.octets(id), serde_json::to_vec(&message).unwrap());
+        for (id, connection) in [(0, 0), (7, 1), (u64::MAX, u32::MAX)] {
+            let asking = Asking {
+                client: ClientId(1),
+                id,
+                connection,
+            };
+            let message = asking.confirm(Ok(Confirm::Description(descriptions())));
+            assert_eq!(text.octets(asking), serde_json::to_vec(&message).unwrap());
         }
     }
 }

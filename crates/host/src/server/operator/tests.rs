@@ -7,11 +7,18 @@ use super::*;
 
 /// Ends what the operator asks next, which is `wanted`.
 fn ends(operator: &mut Operator, wanted: &Request, result: Result<Confirm, Refused>) {
-    let Some(FromClient::Request { id, request }) = operator.next(Time::ZERO) else {
+    let Some(FromClient::Request { id, request, .. }) = operator.next(Time::ZERO) else {
         panic!("{wanted:?} is not asked");
     };
     assert_eq!(request, *wanted);
-    assert_eq!(operator.hear(FromServer::Confirm { id, result }), None);
+    assert_eq!(
+        operator.hear(FromServer::Confirm {
+            connection: 0,
+            id,
+            result
+        }),
+        None
+    );
 }
 
 #[test]
@@ -118,7 +125,11 @@ fn what_is_changed_and_changed_back_stays() {
     };
     operator.change(usual.clone());
     let result = Ok(interfaces(&slow));
-    operator.hear(FromServer::Confirm { id, result });
+    operator.hear(FromServer::Confirm {
+        connection: 0,
+        id,
+        result,
+    });
     lists_connections(&mut operator);
     let name = "a".to_owned();
     let remove = Request::RemoveInterface { name };
@@ -138,10 +149,17 @@ fn answers(
     ms: u64,
     result: Result<Confirm, Refused>,
 ) -> (Request, Option<String>) {
-    let Some(FromClient::Request { id, request }) = operator.next(at_ms(ms)) else {
+    let Some(FromClient::Request { id, request, .. }) = operator.next(at_ms(ms)) else {
         panic!("nothing is asked at {ms} ms");
     };
-    (request, operator.hear(FromServer::Confirm { id, result }))
+    (
+        request,
+        operator.hear(FromServer::Confirm {
+            connection: 0,
+            id,
+            result,
+        }),
+    )
 }
 
 /// The operator looks at `ms` what there is.
@@ -244,7 +262,7 @@ fn permanent(vci: u16) -> Open {
 /// All that is asked at `ms`; connections are refused so, or added.
 fn asked(operator: &mut Operator, ms: u64, refused: Option<&Refused>) -> Vec<Request> {
     let mut asked = Vec::new();
-    while let Some(FromClient::Request { id, request }) = operator.next(at_ms(ms)) {
+    while let Some(FromClient::Request { id, request, .. }) = operator.next(at_ms(ms)) {
         let result = match &request {
             Request::Interfaces => Ok(interfaces(&loops(&["a"], &[]))),
             Request::List { .. } => Ok(Confirm::Connections {
@@ -258,7 +276,11 @@ fn asked(operator: &mut Operator, ms: u64, refused: Option<&Refused>) -> Vec<Req
         if !looks {
             asked.push(request);
         }
-        operator.hear(FromServer::Confirm { id, result });
+        operator.hear(FromServer::Confirm {
+            connection: 0,
+            id,
+            result,
+        });
     }
     asked
 }
@@ -340,7 +362,7 @@ fn of_many_that_are_refused_some_are_asked_again_at_a_time() {
     operator.plan();
     let mut refuse = |ms| {
         let mut count = 0;
-        while let Some(FromClient::Request { id, request }) = operator.next(at_ms(ms)) {
+        while let Some(FromClient::Request { id, request, .. }) = operator.next(at_ms(ms)) {
             let result = match request {
                 Request::Interfaces => Ok(Confirm::Interfaces(Vec::new())),
                 Request::List { .. } => Ok(Confirm::Connections {
@@ -350,7 +372,11 @@ fn of_many_that_are_refused_some_are_asked_again_at_a_time() {
                 _ => Err(Refused::NoConnection),
             };
             count += u32::from(result.is_err());
-            operator.hear(FromServer::Confirm { id, result });
+            operator.hear(FromServer::Confirm {
+                connection: 0,
+                id,
+                result,
+            });
         }
         (
             count,

@@ -27,7 +27,7 @@ use cellgate_core::adapter::{AttachmentIndex, VcId};
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::On;
 use cellgate_core::server::{
-    Address, ClientId, Confirm, Crowd, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
+    Address, ClientId, Confirm, Crowd, DeviceInfo, DeviceSpec, FromServer, LIST_MAX, Peer, Refused,
 };
 use cellgate_core::upper::Encapsulation;
 use cellgate_shm::wake_descriptor;
@@ -50,7 +50,25 @@ pub(super) const WORKERS_MAX: usize = 64;
 const REMOVING_MAX: usize = 4;
 
 /// A request of an application, for its Confirm.
-pub(super) type Asking = (ClientId, u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asking {
+    pub(super) client: ClientId,
+    /// The Request's number.
+    pub(super) id: u64,
+    /// The connection that it names.
+    pub(super) connection: u32,
+}
+
+impl Asking {
+    /// The message that ends the Request.
+    pub(super) fn confirm(self, result: Result<Confirm, Refused>) -> FromServer {
+        FromServer::Confirm {
+            id: self.id,
+            connection: self.connection,
+            result,
+        }
+    }
+}
 
 /// What is kept with the descriptors of a worker's device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -488,6 +506,14 @@ mod tests {
 
     type Added = Result<u32, Refused>;
 
+    fn asking(id: u64) -> Asking {
+        Asking {
+            client: ClientId(1),
+            id,
+            connection: 0,
+        }
+    }
+
     /// Adds a device of the user 1,000; none: none can be made.
     fn add(workers: &mut Workers, name: &str, contract: &str, governs: bool) -> Option<Added> {
         let device = match Tun::open(name, TunKind::Routed) {
@@ -508,7 +534,7 @@ mod tests {
             contract: Some(contract.to_owned()),
             encapsulation: "ipoa-llcsnap".to_owned(),
         };
-        let added = workers.add((ClientId(1), 1), (1_000, governs), spec, fds);
+        let added = workers.add(asking(1), (1_000, governs), spec, fds);
         Some(added.map(|outcome| match outcome {
             Outcome::Start(start) => start.number,
             _ => panic!("a device's worker is started"),
@@ -554,7 +580,7 @@ mod tests {
         };
         let owner = Peer { uid: 1_000, pid: 1 };
         for id in 0..1_000 {
-            let asked = workers.remove((ClientId(1), id), (owner, false), "cell0");
+            let asked = workers.remove(asking(id), (owner, false), "cell0");
             match id < REMOVING_MAX as u64 {
                 true => assert!(matches!(asked, Ok(Outcome::LetGo(None, of)) if of == number)),
                 false => assert!(matches!(

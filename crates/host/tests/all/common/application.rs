@@ -340,7 +340,7 @@ impl Application {
     ) -> (Result<Confirm, Refused>, Vec<OwnedFd>) {
         let id = self.say(request, fds);
         self.wait_for(|message| match message {
-            FromServer::Confirm { id: of, result } if *of == id => Some(result.clone()),
+            FromServer::Confirm { id: of, result, .. } if *of == id => Some(result.clone()),
             _ => None,
         })
     }
@@ -349,7 +349,14 @@ impl Application {
     pub fn say(&mut self, request: Request, fds: &[BorrowedFd<'_>]) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        self.send(&FromClient::Request { id, request }, fds);
+        self.send(
+            &FromClient::Request {
+                connection: 0,
+                id,
+                request,
+            },
+            fds,
+        );
         id
     }
 
@@ -403,10 +410,18 @@ impl Application {
                     if let FromServer::Indication {
                         id,
                         indication: Indication::Restarted,
+                        ..
                     } = message
                     {
                         let response = Response::Heard;
-                        self.send(&FromClient::Response { id, response }, &[]);
+                        self.send(
+                            &FromClient::Response {
+                                connection: 0,
+                                id,
+                                response,
+                            },
+                            &[],
+                        );
                     }
                     return Some((message, fds));
                 }

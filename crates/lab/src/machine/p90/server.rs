@@ -172,7 +172,11 @@ impl Application {
     ) -> Result<Confirm, ApplicationError> {
         self.requests += 1;
         let asked = self.requests;
-        let message = FromClient::Request { id: asked, request };
+        let message = FromClient::Request {
+            connection: 0,
+            id: asked,
+            request,
+        };
         self.server.handle_message(now, client, message, None);
         self.settle(now);
         let is_it = |(to, message): &(ClientId, FromServer)| {

@@ -281,7 +281,7 @@ impl Seen {
             let Some(vc) = &one.vc else {
                 self.note(
                     "taken_up",
-                    match (one.client, one.reopens) {
+                    match (one.client, !one.reopens.0.is_empty()) {
                         (Some(_), true) => "not_opened_again",
                         (Some(_), false) => "attached",
                         (None, _) => "attached_alone",

@@ -242,7 +242,9 @@ impl Host {
         };
         let id = match &message {
             FromClient::Request { id, .. } => Some(*id),
-            FromClient::Response { id, response } => (*response == Response::Accept).then_some(*id),
+            FromClient::Response { id, response, .. } => {
+                (*response == Response::Accept).then_some(*id)
+            }
         };
         let mut capability = None;
         if let (Some(id), Some(asked)) = (id, &mut application.asked) {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::governor::{Governors, Left};
-use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, Ticket};
+use cellgate_core::server::{AdapterIndex, ClientId, Reopens, TakenInterface, TakenUp, Ticket};
 
 use super::daemon::{Parcel, Serving, TO_ADAPTER, to_client};
-use super::process::{Held, REOPENS};
+use super::process::Held;
 use super::{ServerBug, ServerTurn};
 use crate::world::Ps;
 use crate::world::host::Host;
@@ -192,7 +192,7 @@ impl Host {
         }
         TakenUp {
             client,
-            reopens: left.record.as_deref() == Some(REOPENS),
+            reopens: Reopens::parse(left.record.as_deref()),
             attachment: left.attachment,
             attachment_sizes: left.sizes,
             attachment_generation: left.files_generation,

@@ -8,7 +8,7 @@ use cellgate_core::keeper::{
     KeeperConfig, Order, Output, Reply, Request, Scheduling, VERSION,
 };
 use cellgate_core::queue::ConnectionSizes;
-use cellgate_core::server::{ClientId, Record};
+use cellgate_core::server::{ClientId, Record, Reopens};
 
 use crate::memory::RegionSizes;
 use crate::world::endpoint::Handles;
@@ -20,9 +20,6 @@ const TRANSMIT_SLOTS_MAX: u32 = 512;
 const PORT_CELLS: u32 = 64;
 /// Descriptors of a port's sender.
 const PORT_DESCRIPTORS: usize = 4;
-/// What the socket of an application is kept with whose connection is to be open again.
-pub(super) const REOPENS: &str = "reopens";
-
 /// The lab's memory for the sizes that are asked for.
 pub(super) fn region_sizes(sizes: ConnectionSizes) -> RegionSizes {
     RegionSizes {
@@ -258,7 +255,8 @@ impl Process {
             if let Some((kept, words)) = keeper.kept(index)
                 && let Some(Held::Socket(client)) = kept.first().and_then(|one| self.held.get(one))
             {
-                self.kept.insert(index, (*client, words == Some(REOPENS)));
+                self.kept
+                    .insert(index, (*client, !Reopens::parse(words).0.is_empty()));
             }
         }
         let mut before = std::mem::take(&mut self.vcs);

@@ -13,7 +13,7 @@ use super::daemon::{
     Asked, FROM_ADAPTER, OPERATOR, Parcel, Reader, Served, Serving, client_of, reader_of, to_client,
 };
 use super::memory::made_by;
-use super::process::{Heard, Held, REOPENS, can_be_refused};
+use super::process::{Heard, Held, can_be_refused};
 use super::sabotage::{is_lost, sabotage, sabotage_message};
 use super::{ServerBug, ServerTurn};
 use crate::world::Ps;
@@ -366,7 +366,11 @@ impl Host {
     }
 
     pub(super) fn operator_asks(&mut self, request: Request, net: &mut Net) {
-        let message = FromClient::Request { id: 1, request };
+        let message = FromClient::Request {
+            connection: 0,
+            id: 1,
+            request,
+        };
         self.serve_any(net, |server, now| {
             server.handle_message(now, OPERATOR, message, None);
         });
@@ -393,13 +397,12 @@ impl Host {
                 if net.has(ServerBug::SocketNotKept) {
                     return;
                 }
-                let record = reopens.then(|| REOPENS.to_owned());
                 if let Some(served) = &mut self.served
                     && let Some(governors) = &mut served.governors
                 {
                     let handle = governors.new_handle();
                     served.files.insert(handle, Held::Socket(client));
-                    governors.keep(attachment, vec![handle], record);
+                    governors.keep(attachment, vec![handle], reopens.text());
                 }
             }
             ServerOutput::HangUp { client } => {

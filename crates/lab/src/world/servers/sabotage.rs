@@ -64,6 +64,7 @@ pub(super) fn sabotage_message(bug: ServerBug, to: &Application, message: &mut F
             FromServer::Confirm {
                 id,
                 result: Err(Refused::Admission(shortage)),
+                ..
             },
         ) => {
             let asked = to.asked.as_ref().filter(|asked| asked.id == Some(*id));

@@ -42,6 +42,7 @@ impl Audit {
                     FromServer::Confirm {
                         id: confirmed,
                         result: Err(refused),
+                        ..
                     },
                 ..
             },
@@ -50,7 +51,7 @@ impl Audit {
             return Ok(());
         };
         match asked {
-            FromClient::Request { id, request } if id == confirmed => {
+            FromClient::Request { id, request, .. } if id == confirmed => {
                 self.refuses(seen, (client, request), before, refused)
             }
             _ => Ok(()),
