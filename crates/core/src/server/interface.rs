@@ -11,8 +11,8 @@ use crate::keeper::Link;
 use crate::line::{LineCounts, LineSpec};
 use crate::wire::{CellFormat, HeaderForm, VpiVci};
 
-/// When an adapter takes the cells of an interface. Each has its budget in each step, whatever comes
-/// on others.
+/// When an adapter takes the cells of an interface. Each has its budget in each step, whatever
+/// comes on others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {

@@ -293,7 +293,7 @@ impl Actions {
             let mut changed = config.ports[port];
             changed.budget = draw.between(8, 200) as u16;
             changed.discard_unread ^= draw.percent(15);
-            changed.real_time ^= draw.percent(15);
+            changed.real_time = super::is_real_time(changed.budget);
             let at_ns = draw.between(OPENED_NS, QUIET_NS - 1);
             self.order(at_ns, Order::Configure(PortIndex(port as u8), changed));
         }

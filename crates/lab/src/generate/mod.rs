@@ -148,6 +148,11 @@ pub(crate) fn recording(
     arrivals
 }
 
+/// A port of one of the budgets that are drawn has its cells taken first.
+const fn is_real_time(budget: u16) -> bool {
+    budget == 16
+}
+
 fn config(draw: &mut Draw) -> Config {
     let mut ports: Vec<_> = (0..draw.between(1, 3))
         .map(|_| PortConfig {
@@ -164,7 +169,7 @@ fn config(draw: &mut Draw) -> Config {
     let forms = draw.pick(&[[UNI; 3], [UNI, NNI, UNI], [NNI, UNI, NNI]]);
     for (port, form) in ports.iter_mut().zip(forms) {
         port.form = form;
-        port.real_time = draw.percent(30);
+        port.real_time = is_real_time(port.budget);
     }
     Config {
         vcs: draw.between(3, 8) as u16,
