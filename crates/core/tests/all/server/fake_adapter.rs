@@ -18,6 +18,8 @@ use super::world::LINE;
 pub(crate) struct KeptVc {
     pub(crate) request: OpenRequest,
     pub(crate) sizes: ConnectionSizes,
+    /// The VC in whose transmit buffer it receives.
+    pub(crate) into: Option<VcId>,
     pub(crate) files_generation: u32,
     pub(crate) record: Record,
 }
@@ -60,6 +62,18 @@ impl FakeAdapter {
         }
         assert!(sum <= LINE.into(), "guaranteed beyond the line: {sum}");
         Ok(())
+    }
+
+    /// The VC whose buffer that is.
+    fn buffer_of(&self, into: ReceiveInto) -> Option<VcId> {
+        match into {
+            ReceiveInto::Own => None,
+            ReceiveInto::TransmitBufferOf(vc) => {
+                assert!(self.vcs.contains_key(&vc), "{vc:?} has no buffer");
+                Some(vc)
+            }
+            ReceiveInto::File => panic!("a server gives no files"),
+        }
     }
 
     fn keep_record(record: &Record) -> Record {
@@ -114,7 +128,12 @@ impl FakeAdapter {
                 self.reopens.remove(&attachment);
                 Answer::Done
             }
-            Ask::Open { request, sizes, .. } => {
+            Ask::Open {
+                request,
+                sizes,
+                receive_into,
+                ..
+            } => {
                 self.check(&request, None)?;
                 let files_generation = self.new_generation();
                 let vc = VcId {
@@ -124,6 +143,7 @@ impl FakeAdapter {
                 let kept = KeptVc {
                     request,
                     sizes,
+                    into: self.buffer_of(receive_into),
                     files_generation,
                     record: record(),
                 };
@@ -160,6 +180,8 @@ impl FakeAdapter {
                 opened(vc, kept.sizes, kept.files_generation)
             }
             Ask::Close { vc } => {
+                let feeds = self.vcs.values().any(|kept| kept.into == Some(vc));
+                assert!(!feeds, "{vc:?} is closed before who receives into it");
                 let kept = self.vcs.remove(&vc).expect("closed is what is open");
                 let stats = VcStats {
                     cells_received: 7,

@@ -3,6 +3,7 @@
 mod adapters;
 mod admission;
 mod awaiting;
+mod chain;
 mod connections;
 mod cpu_cost;
 mod cpu_time;
