@@ -3,7 +3,7 @@
 use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
 
 use super::host::ReaderReport;
-use super::plan::{Connection, Hazard, PDU_CELLS, Phase, READER_LATE_NS, SDU};
+use super::plan::{Connection, Hazard, PDU_CELLS, Phase, READER_LATE_NS, SDU, Strange};
 use super::report::{
     AdapterUse, ConnectionReport, GapUse, HostUse, Latency, LinkUse, More, PhaseReport, by_name,
     counted, per_second,
@@ -176,7 +176,12 @@ fn void_reason(rows: &[Row<'_>], tried: &Try) -> Option<String> {
         tried.host.late_max_ns,
         READER_LATE_NS,
     );
-    let reasons: Vec<_> = adapter.into_iter().chain(sources).chain(host).collect();
+    let stranger = tried.sent.iter().find(|sent| sent.connection.is_none());
+    let silent = stranger.is_none_or(|stranger| stranger.sent_cells == 0);
+    let stranger = (silent && tried.task.strange == Strange::Scan)
+        .then(|| "the stranger was kept from running".to_owned());
+    let reasons = adapter.into_iter().chain(sources).chain(host);
+    let reasons: Vec<_> = reasons.chain(stranger).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 

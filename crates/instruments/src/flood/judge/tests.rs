@@ -185,7 +185,7 @@ fn every_rule_can_be_broken() {
 
 #[test]
 fn whoever_was_kept_from_running_makes_a_try_void() {
-    let changes: [Change; 4] = [
+    let changes: [Change; 5] = [
         (
             |t| t.gaps.max_ns = GAP_MAX_NS + 1,
             "the adapter stood still for 30.0 ms",
@@ -201,6 +201,10 @@ fn whoever_was_kept_from_running_makes_a_try_void() {
         (
             |t| t.host.late_max_ns = READER_LATE_NS + 1,
             "the host was kept from running",
+        ),
+        (
+            |t| t.task.strange = Strange::Scan,
+            "the stranger was kept from running",
         ),
     ];
     for (change, said) in changes {
