@@ -92,19 +92,24 @@ fn as_many_blocks_are_lost_as_the_line_loses_cells() {
     };
     admin.set_line("a", lossy).unwrap();
     let mut block = Vec::new();
-    let mut lost = 0;
+    // Not back yet: a busy machine takes its time.
+    let mut away: Vec<Vec<u8>> = Vec::new();
     for n in 0..200 {
         let sent = octets(46, n);
+        away.push(sent.clone());
         liaison.send(&sent).unwrap();
-        if liaison
+        while liaison
             .recv(&mut block, Some(Duration::from_millis(300)))
             .unwrap()
         {
-            assert_eq!(block, sent);
-        } else {
-            lost += 1;
+            let at = away.iter().rposition(|sent| *sent == block);
+            away.remove(at.expect("a block comes whole, and once"));
+            if block == sent {
+                break;
+            }
         }
     }
+    let lost = away.len() as u64;
     assert!(lost > 5, "{lost} lost");
     // The daemon asks its adapter now and then.
     let deadline = Instant::now() + Duration::from_secs(3);
@@ -114,15 +119,16 @@ fn as_many_blocks_are_lost_as_the_line_loses_cells() {
     assert_eq!(lost, lost_cells(&mut admin));
     // A block of many cells comes whole or not at all, and the next is whole.
     let (mut came, mut sent) = (0, 0);
+    let mut all = Vec::new();
     while came < 20 {
-        let octets = octets(9 * 46, sent);
-        liaison.send(&octets).unwrap();
+        all.push(octets(9 * 46, sent));
+        liaison.send(&all[sent]).unwrap();
         sent += 1;
         if liaison
             .recv(&mut block, Some(Duration::from_millis(50)))
             .unwrap()
         {
-            assert_eq!(block, octets);
+            assert!(all.contains(&block), "a block comes whole");
             came += 1;
         }
         assert!(sent < 2_000);
