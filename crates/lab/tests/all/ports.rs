@@ -284,7 +284,7 @@ fn a_real_time_port_waits_for_no_flood_and_starves_nobody() {
         for _ in 0..3 {
             for port in PORTS {
                 for _ in 0..200 {
-                    world.board.arrive(world.now, port, &[0; CELL_LEN_NO_HEC]);
+                    world.board.arrive(world.now, port, [0; CELL_LEN_NO_HEC]);
                 }
             }
             world.now = world.now.plus_ns(100_000);
