@@ -543,12 +543,15 @@ fn config(take: &mut Take<'_>) -> Config {
 }
 
 fn port_config(take: &mut Take<'_>, form: HeaderForm) -> PortConfig {
+    let format = take.pick(&[CellFormat::WithHec, CellFormat::NoHec]);
+    let budget = take.pick(&[64, 5, 16, 100]);
+    let kind = take.u8();
     PortConfig {
         form,
-        format: take.pick(&[CellFormat::WithHec, CellFormat::NoHec]),
-        budget: take.pick(&[64, 5, 16, 100]),
-        discard_unread: take.u8() == 0xff,
-        real_time: take.pick(&[false, true]),
+        format,
+        budget,
+        discard_unread: kind == 0xff,
+        real_time: kind & 1 == 1,
         line_rate: CellRate::OC3,
     }
 }
