@@ -1,4 +1,4 @@
-//! What the connections of a session have in common: the control socket, the descriptor to wait at,
+//! The common property of a session's connections: the control socket, the descriptor to wait at,
 //! and at each adapter an attachment with its event queue.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::clock::now;
 use crate::control::timespec;
 
-/// What became readable.
+/// The descriptors that can become readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Source {
@@ -81,7 +81,7 @@ impl Poller {
         self.add(wake_up, Source::WakeUp)
     }
 
-    /// That of one which goes.
+    /// The wake-up of an attachment that goes.
     pub(crate) fn forget_wake_up(&self, wake_up: BorrowedFd<'_>) {
         // It fails where the kernel has no memory left for it; the descriptor's end does the same.
         let _ = epoll::delete(&self.epoll, wake_up);

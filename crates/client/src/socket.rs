@@ -35,14 +35,14 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 struct Heard {
     buffer: Vec<u8>,
-    /// What has come for those who have not taken it, by their numbers.
+    /// Messages that nobody has taken, by the numbers of those whom they are for.
     inboxes: BTreeMap<u32, Inbox>,
     last_number: u32,
     /// Connections that were dropped, and whose ends are not confirmed.
     closing: Vec<u32>,
 }
 
-/// What has come for one number.
+/// Messages for one number.
 #[derive(Debug, Default)]
 struct Inbox {
     messages: VecDeque<Message>,
@@ -93,8 +93,8 @@ impl Socket {
         heard.last_number
     }
 
-    /// What is about the connection of this number is kept for it from now on; 0: what is about
-    /// none is. Gives what tells whether something was kept.
+    /// Keeps messages about the connection of this number for it from now on; 0: those about none.
+    /// Gives the flag that tells whether any was kept.
     pub(crate) fn enter(&self, number: u32) -> Arc<AtomicBool> {
         let inbox = Inbox::default();
         let has_any = Arc::clone(&inbox.has_any);
@@ -116,7 +116,7 @@ impl Socket {
         fresh.collect()
     }
 
-    /// Whether something has come for anybody since [`Socket::take_fresh`].
+    /// Whether a message has come for anybody since [`Socket::take_fresh`].
     pub(crate) fn has_fresh(&self) -> bool {
         self.heard().inboxes.values().any(|inbox| inbox.is_fresh)
     }
@@ -225,7 +225,7 @@ impl Heard {
                     self.closing.retain(|number| number != connection);
                 }
             }
-            // What is about no connection is for all.
+            // A message about no connection is for all.
             FromServer::Indication {
                 id,
                 connection: 0,

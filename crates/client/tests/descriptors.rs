@@ -1,4 +1,5 @@
-//! What a session's connections cost a program, which is one of its own: it counts descriptors.
+//! The descriptors that a session's connections cost. The test is a program of its own: it counts
+//! all that it has.
 
 mod common;
 

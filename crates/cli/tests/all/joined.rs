@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const MODEST: &str = "[adapter]\npin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
                       ports = 2\n";
-/// What `a` sends and `b` receives.
+/// Sends from `a` and receives at `b`.
 const CONTRACT: &str = "cbr,aal5:pcr=8Mbps,max_sdu=8192";
 
 /// A daemon with an interface that meets another's at `socket`.
@@ -46,6 +46,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits until each has met the other.
+fn await_both(a: &Daemon, b: &Daemon) {
+    for one in [a, b] {
+        await_state(one, "  up");
     }
 }
 
@@ -124,18 +131,14 @@ fn two_daemons_are_joined_and_whoever_dies_comes_back() {
         await_state(other, "no peer seen for");
         dying.signal(Signal::CONT);
         await_other(dying, pid);
-        for one in [&a, &b] {
-            await_state(one, "  up");
-        }
+        await_both(&a, &b);
         carries(&a, &b, 200, 100_000);
     }
     // Both may die, with their socket left behind.
     let both = [&a, &b].map(|one| (one, adapter(one).unwrap()));
     both.iter().for_each(|(_, pid)| kill(*pid));
     both.iter().for_each(|(one, pid)| await_other(one, *pid));
-    for one in [&a, &b] {
-        await_state(one, "  up");
-    }
+    await_both(&a, &b);
     carries(&a, &b, 200, 100_000);
     b.end();
     await_state(&a, "no peer seen for");
@@ -156,16 +159,14 @@ fn who_does_not_fit_is_told_at_both_ends() {
         &b,
         "no link: the other end is a UNI, this one an NNI: give both one `form`",
     );
-    // What was wrong is set right while both run.
+    // The mistake is mended while both run.
     let path = socket.to_str().unwrap();
     let add = [
         "itf", "add", "b", "type", "memory", "socket", path, "form", "uni",
     ];
     b.ok(&["itf", "del", "b"]);
     b.ok(&add);
-    for one in [&a, &b] {
-        await_state(one, "  up");
-    }
+    await_both(&a, &b);
     let c = daemon("c", &socket, "uni");
     await_state(&c, "no link: the other end is joined to a third");
     carries(&a, &b, 200, 50_000);
@@ -177,9 +178,7 @@ fn who_does_not_fit_is_told_at_both_ends() {
 fn an_nni_carries_the_vpis_that_a_uni_has_not() {
     let place = Place::new("nni");
     let [a, b] = ["a", "b"].map(|name| daemon(name, &place.socket(), "nni"));
-    for one in [&a, &b] {
-        await_state(one, "  up");
-    }
+    await_both(&a, &b);
     carries(&a, &b, 4_095, 50_000);
 }
 
@@ -187,9 +186,7 @@ fn an_nni_carries_the_vpis_that_a_uni_has_not() {
 fn a_uni_judges_the_headers_of_what_comes() {
     let place = Place::new("headers");
     let [a, b] = ["a", "b"].map(|name| daemon(name, &place.socket(), "uni"));
-    for one in [&a, &b] {
-        await_state(one, "  up");
-    }
+    await_both(&a, &b);
     b.ok(&["itf", "set", "b", "line", "ber", "0.5%", "seed", "7"]);
     // Nobody receives it: each cell whose header holds is of an unknown VC.
     a.feed(
@@ -247,7 +244,7 @@ fn what_is_no_place_for_a_socket_is_told_there() {
     assert!(error.contains("expected a path from the root"), "{error}");
     let error = told(&format!("/{}", "x".repeat(107)));
     assert!(error.contains("108 octets: at most 107"), "{error}");
-    // Whoever listens there and is no daemon's line.
+    // A listener that is no daemon's line.
     let error = {
         let control = b.socket();
         b.ok(&[

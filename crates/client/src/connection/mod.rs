@@ -51,7 +51,7 @@ pub use transmit::Space;
 #[derive(Debug)]
 pub struct Connection {
     control: RefCell<Control>,
-    /// What it shares with others of its session.
+    /// Shared with the others of its session.
     hub: Arc<Hub>,
     attachment: RefCell<Arc<Attachment>>,
     receive: RefCell<Receiver>,

@@ -1,4 +1,4 @@
-//! What an adapter lets in of a contract.
+//! The PDUs that an adapter lets in by a contract.
 
 use std::time::Duration;
 

@@ -45,7 +45,7 @@ pub enum Word {
     Taken,
 }
 
-/// What an end says of itself.
+/// An end's own description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hail {
@@ -85,7 +85,7 @@ pub enum Misfit {
     /// The other end has a peer.
     #[error("the other end is joined to a third: a socket is for two interfaces")]
     Taken,
-    /// What came is no message of a meeting.
+    /// The octets are no message of a meeting.
     #[error("whoever has the other end speaks of no memory link")]
     Nonsense,
     /// Nothing came.
@@ -164,7 +164,8 @@ impl Meeting {
         })
     }
 
-    /// What the other end says first, and how many descriptors came along: what to join to.
+    /// Judges the first word of the other end, and the number of descriptors that came along; gives
+    /// the port to join to.
     ///
     /// # Errors
     /// They do not fit: hang up.
@@ -226,7 +227,7 @@ impl Meeting {
         self.trouble = Some((now, why));
     }
 
-    /// How it is.
+    /// Its state, for people.
     pub fn report(&self, now: Time) -> MeetingReport {
         let told = self.trouble.as_ref();
         let told = told.filter(|(since, _)| now < since.plus_ns(TOLD_NS));
@@ -316,7 +317,7 @@ mod tests {
             assert!(misfit.to_string().contains(part), "{part}: {misfit}");
             assert_eq!(meeting.report(at(3)).trouble, Some(misfit.to_string()));
             assert_eq!(meeting.next_deadline(), Some(at(1_002)));
-            // What does not come again is told no more.
+            // A trouble that does not come again is told no more.
             assert_eq!(meeting.report(at(3_002)).trouble, None);
         }
     }

@@ -31,13 +31,13 @@ impl Connection {
 }
 
 impl<B: Bugs> Server<B> {
-    /// What an application has at an adapter; none: nothing was asked for.
+    /// The attachment of an application at an adapter; none: nothing was asked for.
     pub(super) fn joint(&self, client: ClientId, adapter: AdapterIndex) -> Option<Joint> {
         let client = self.clients.get(&client)?;
         client.attachments.get(&adapter).copied()
     }
 
-    /// What is asked for an application that has nothing at an adapter.
+    /// The order to an adapter at which an application has nothing.
     pub(super) fn ask_of_joint(
         &mut self,
         client: ClientId,

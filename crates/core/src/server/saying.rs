@@ -1,4 +1,4 @@
-//! What the server says to applications.
+//! Messages of the server to applications.
 
 use super::connection::{Asker, User};
 use super::machine::Server;

@@ -33,7 +33,7 @@ use crate::link::{CellReceiver, MemorySource, ReceiveEnd};
 use crate::place::{Entrance, Look, call};
 use crate::sys::{peer_credentials, plain};
 
-/// Who may come: nobody but this user, and root.
+/// This user and root may come, nobody else.
 const MODE: u32 = 0o600;
 /// How long the service thread waits for somebody who lets nobody in.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -62,10 +62,10 @@ struct HostMeeting {
     peer: Option<Peer>,
 }
 
-/// Who is at the other end of the socket.
+/// The process at the other end of the socket.
 struct Peer {
     socket: Closer,
-    /// What it sends into, until the firmware has it.
+    /// The port that it sends into, until the firmware has that.
     mine: Option<(CellReceiver, RestBell)>,
 }
 
@@ -76,7 +76,7 @@ impl Meetings {
         Some(one.meeting.report(now))
     }
 
-    /// What to wait for, but for ports that are `busy`.
+    /// Descriptors to wait for, but for ports that are `busy`.
     pub(super) fn poll(
         &self,
         busy: impl Fn(PortIndex) -> bool,
@@ -131,7 +131,7 @@ impl Service {
         self.meetings.all.insert(port, one);
         let now = MonotonicClock.now();
         self.look_for_peer(now, port);
-        // What stands in the way here is told to who asked; what the other end says comes later.
+        // An obstacle at the path is told to who asked; the word of the other end comes later.
         let report = self.meetings.report(now, port);
         match report.and_then(|report| report.trouble) {
             Some(trouble) => {

@@ -293,7 +293,7 @@ impl Service {
         };
         let (mut region, files) =
             make_region(&geometry, making.files_generation, &private, buffer)?;
-        // What cannot be locked serves as well while the kernel has no need of it.
+        // Memory without a lock serves as well while the kernel has no need of it.
         if self.options.scheduling.lock_memory {
             let _ = region.lock();
             self.unlocked += region.unlocked();

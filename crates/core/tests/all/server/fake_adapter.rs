@@ -24,7 +24,7 @@ pub(crate) struct KeptVc {
     pub(crate) record: Record,
 }
 
-/// What an adapter keeps, and a server that does nonsense is stopped by.
+/// An adapter that keeps its VCs in a table, and stops a server that asks for nonsense.
 #[derive(Default)]
 pub(crate) struct FakeAdapter {
     pub(crate) attachments: BTreeMap<AttachmentIndex, (AttachmentSizes, u32)>,

@@ -260,16 +260,7 @@ fn an_offer_is_answered_for_the_connection_that_it_names() {
     assert!(matches!(refused, Err(Refused::Admission(_))), "{refused:?}");
     world.hang_up(other);
     world.finish();
-    let heard = world.heard.remove(&client).unwrap_or_default();
-    let offer = heard.iter().find_map(|(message, _)| match message {
-        FromServer::Indication {
-            id,
-            connection,
-            indication: Indication::CanGrow { .. },
-        } => Some((*id, *connection)),
-        _ => None,
-    });
-    let (id, number) = offer.expect("an offer");
+    let (id, number) = world.offer(client).expect("an offer");
     assert_eq!(number, 3);
     // Not to another's.
     world.naming = 1;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, PingFlow,
-    PortHealth, Request, Resource, Response, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Direction, Health, PingFlow, PortHealth, Request,
+    Resource, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -203,17 +203,8 @@ impl Storm {
 
     /// Somebody who can grow does.
     fn accept(&mut self) {
-        let offer = self.world.heard.iter().find_map(|(client, heard)| {
-            let offered = heard.iter().find_map(|(message, _)| match message {
-                FromServer::Indication {
-                    id,
-                    connection,
-                    indication: Indication::CanGrow { .. },
-                } => Some((*id, *connection)),
-                _ => None,
-            });
-            offered.map(|offered| (*client, offered))
-        });
+        let mut clients = self.world.heard.keys();
+        let offer = clients.find_map(|client| Some((*client, self.world.offer(*client)?)));
         if let Some((client, (id, connection))) = offer {
             self.world.heard.remove(&client);
             self.world.naming = connection;

@@ -540,6 +540,19 @@ impl World {
         }
     }
 
+    /// The first offer that a client has heard and not taken off: its number, and its connection.
+    pub(crate) fn offer(&self, client: ClientId) -> Option<(u64, u32)> {
+        let heard = self.heard.get(&client)?;
+        heard.iter().find_map(|(message, _)| match message {
+            FromServer::Indication {
+                id,
+                connection,
+                indication: Indication::CanGrow { .. },
+            } => Some((*id, *connection)),
+            _ => None,
+        })
+    }
+
     /// The Indications that a client has heard.
     pub(crate) fn indications(&mut self, client: ClientId) -> Vec<(u64, Indication)> {
         let heard = self.heard.entry(client).or_default();

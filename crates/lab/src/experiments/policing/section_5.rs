@@ -7,6 +7,7 @@ use cellgate_report::{
 
 use super::model::Discarding;
 use super::{Error, Experiment, Parameter, Progress, Settings, board};
+use crate::generate::Draw;
 use crate::machine::lookup::{Address, Lookup};
 use crate::machine::{BoardConfig, Costs, Cycles};
 
@@ -127,14 +128,10 @@ impl Experiment for Section5 {
     }
 }
 
-/// Addresses without end, none twice in a set (SplitMix64).
+/// Addresses without end.
 fn addresses(seed: u64) -> impl Iterator<Item = Address> {
-    (1_u64..).map(move |n| {
-        let mut mixed = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> (64 - ADDRESS_BITS)) as Address
-    })
+    let mut draw = Draw::new(seed);
+    std::iter::repeat_with(move || draw.below(1 << ADDRESS_BITS) as Address)
 }
 
 /// `count` different ones of these.
