@@ -3,7 +3,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use cellgate_core::Time;
 use cellgate_core::queue::layout::PAGE_LEN;
 use cellgate_core::server::{
-    ConnectionInfo, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
+    ConnectionInfo, CounterSnapshot, CountersRoom, Shown, counters_header, read_counters,
+    write_counters,
 };
 
 use crate::ShmError;
@@ -23,13 +24,13 @@ pub struct CountersMemory {
 }
 
 impl CountersMemory {
-    /// Makes the file for so many connections, allocates all of it, and seals it: nobody else
-    /// writes it.
+    /// Makes the file with room for all that, allocates all of it, and seals it: nobody else writes
+    /// it.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn create(connections: u16) -> Result<(Self, OwnedFd), ShmError> {
-        let len = counters_len(connections);
+    pub fn create(room: CountersRoom) -> Result<(Self, OwnedFd), ShmError> {
+        let len = room.len();
         let header = counters_header(GENERATION);
         let (map, file) = memfd::create_mine("cellgate-counters", len, len, header)?;
         memfd::seal(&file, FROM_ADAPTER)?;
@@ -43,8 +44,8 @@ impl CountersMemory {
     }
 
     /// Shows all counters.
-    pub fn show(&self, now: Time, connections: impl Iterator<Item = ConnectionInfo>) {
-        write_counters(self.map.words(), self.len, now, connections);
+    pub fn show(&self, now: Time, shown: Shown<impl Iterator<Item = ConnectionInfo>>) {
+        write_counters(self.map.words(), self.len, now, shown);
     }
 }
 
@@ -61,7 +62,7 @@ impl CountersView {
     /// # Errors
     /// It is not what a server makes, or the kernel refuses.
     pub fn open(file: BorrowedFd<'_>, len: u64) -> Result<Self, ShmError> {
-        let bounds = counters_len(1)..=counters_len(u16::MAX);
+        let bounds = CountersRoom::LEAST.len()..=CountersRoom::MOST.len();
         let whole = usize::try_from(len).ok();
         let whole = whole.filter(|len| bounds.contains(len) && len.is_multiple_of(PAGE_LEN));
         let len = whole.ok_or(ShmError::Length {
@@ -93,9 +94,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "system calls")]
     fn a_reader_sees_what_is_shown_and_writes_nothing() {
-        let (memory, file) = CountersMemory::create(3).unwrap();
+        let (memory, file) = CountersMemory::create(CountersRoom::LEAST).unwrap();
         let view = CountersView::open(file.as_fd(), memory.len() as u64).unwrap();
-        memory.show(Time::from_ns(4), std::iter::empty());
+        let nothing = Shown {
+            adapters: Vec::new(),
+            interfaces: Vec::new(),
+            resources: Vec::new(),
+            connections: std::iter::empty(),
+        };
+        memory.show(Time::from_ns(4), nothing);
         let snapshot = view.read().unwrap();
         assert_eq!(snapshot.time, Time::from_ns(4));
         assert!(snapshot.records.is_empty());

@@ -157,6 +157,13 @@ impl DiscardCounts {
     }
 }
 
+impl From<[u64; Discard::ALL.len()]> for DiscardCounts {
+    /// Counts in the order of [`Discard::ALL`].
+    fn from(counts: [u64; Discard::ALL.len()]) -> Self {
+        Self { counts }
+    }
+}
+
 impl From<DiscardCounts> for BTreeMap<Discard, u64> {
     fn from(counts: DiscardCounts) -> Self {
         counts.iter().filter(|(_, n)| *n > 0).collect()

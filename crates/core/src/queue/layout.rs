@@ -85,7 +85,8 @@ pub mod adapter {
     pub const FIRMWARE_ASLEEP: usize = LINE_LEN;
 }
 
-/// The counters that a server shows: one record for each connection, from [`SLOTS`] on.
+/// The counters that a server shows. From [`SLOTS`] on: a record of each adapter, then of each
+/// interface, of each resource, of each connection.
 pub mod counters {
     use super::LINE_LEN;
 
@@ -93,10 +94,22 @@ pub mod counters {
     pub const SEQUENCE: usize = LINE_LEN;
     /// When it wrote last: nanoseconds of `CLOCK_MONOTONIC`.
     pub const TIME: usize = 2 * LINE_LEN;
-    /// Records that are in use.
+    /// Records of connections.
     pub const RECORDS: usize = 3 * LINE_LEN;
-    /// Octets of a record.
-    pub const RECORD_LEN: usize = 128;
+    /// Records of adapters.
+    pub const ADAPTERS: usize = 4 * LINE_LEN;
+    /// Records of interfaces.
+    pub const INTERFACES: usize = 5 * LINE_LEN;
+    /// Records of resources.
+    pub const RESOURCES: usize = 6 * LINE_LEN;
+    /// Octets of an adapter's record.
+    pub const ADAPTER_LEN: usize = 192;
+    /// Octets of an interface's record.
+    pub const INTERFACE_LEN: usize = 128;
+    /// Octets of a resource's record.
+    pub const RESOURCE_LEN: usize = 96;
+    /// Octets of a connection's record.
+    pub const RECORD_LEN: usize = 640;
 }
 
 /// Where one queue keeps its words and slots. Head and slots are in the producer's file, the tail

@@ -18,6 +18,8 @@ pub(super) struct Adapter {
     pub(super) health: AdapterInfo,
     /// Other adapters on its CPU.
     pub(super) shared: Option<SharedCpu>,
+    /// How many there were before it.
+    pub(super) replaced: u64,
     pub(super) reopening: Reopening,
 }
 
@@ -28,6 +30,7 @@ impl Adapter {
             link_again: Time::ZERO,
             health: AdapterInfo::default(),
             shared: None,
+            replaced: 0,
             reopening: Reopening::default(),
         }
     }
@@ -106,6 +109,7 @@ impl<B: Bugs> Server<B> {
         let all = self.adapters.iter().zip(&self.config.adapters);
         let info = |(adapter, of): (&Adapter, &ServerAdapter)| AdapterInfo {
             name: of.name.clone(),
+            replaced: adapter.replaced,
             gap_admitted_ns: of.gap_max_ns,
             shared: adapter.shared.clone(),
             ..adapter.health.clone()

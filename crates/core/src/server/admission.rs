@@ -162,6 +162,20 @@ struct Taken {
     total: Demand,
 }
 
+/// The most that was ever promised of each resource. It is history: books that promise the same are
+/// equal, whatever was promised before.
+#[derive(Clone, Debug, Default, Eq)]
+struct Most {
+    lines: BTreeMap<(On<PortIndex>, Resource), u64>,
+    books: BTreeMap<Book, u64>,
+}
+
+impl PartialEq for Most {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
 /// What is promised of each resource, and to whom.
@@ -179,6 +193,8 @@ pub struct Admission<B = Sound> {
     bugs: B,
     adapters: BTreeMap<AdapterIndex, Taken>,
     users: BTreeMap<u32, Demand>,
+    #[serde(skip)]
+    most: Most,
 }
 
 impl Admission {
@@ -198,6 +214,7 @@ impl<B: Bugs> Admission<B> {
             bugs,
             adapters: BTreeMap::new(),
             users: BTreeMap::new(),
+            most: Most::default(),
         }
     }
 
@@ -267,6 +284,7 @@ impl<B: Bugs> Admission<B> {
         if let Some(adapter) = self.adapters.get_mut(&port.adapter) {
             adapter.lines.remove(&port.id);
         }
+        self.most.lines.retain(|(of, _), _| *of != port);
     }
 
     fn line(&self, port: On<PortIndex>) -> Option<&Line> {
@@ -432,7 +450,25 @@ impl<B: Bugs> Admission<B> {
                 *taken = taken.each(demand.bandwidth(direction), u64::saturating_add);
             }
         }
+        self.note_most(port);
         Grant { user, port, demand }
+    }
+
+    /// Notes what is promised on an interface and its adapter, if it never was more.
+    fn note_most(&mut self, port: On<PortIndex>) {
+        let line = self.line(port).copied();
+        for direction in BOTH {
+            let taken = line.map_or(0, |line| line.taken(direction).guaranteed);
+            let key = (port, bandwidth_of(direction));
+            let most = self.most.lines.entry(key).or_default();
+            *most = taken.max(*most);
+        }
+        for resource in OF_MACHINE {
+            let book = Book::of(resource, port.adapter);
+            let taken = self.taken(book);
+            let most = self.most.books.entry(book).or_default();
+            *most = taken.max(*most);
+        }
     }
 
     /// Gives back what was taken.
@@ -506,13 +542,17 @@ impl<B: Bugs> Admission<B> {
                 };
                 all.extend(BOTH.map(|direction| {
                     let reserved = line.taken(direction).guaranteed;
+                    let resource = bandwidth_of(direction);
+                    let capacity = line.cell_s - self.kept_back(line.cell_s);
+                    let most = self.most.lines.get(&(port, resource)).copied();
                     ResourceInfo {
-                        resource: bandwidth_of(direction),
+                        resource,
                         interface: interface(port).map(name),
                         adapter: None,
-                        capacity: line.cell_s - self.kept_back(line.cell_s),
+                        capacity,
                         reserved,
                         expected: reserved,
+                        least_free: capacity.saturating_sub(most.unwrap_or(0)),
                         limit: None,
                     }
                 }));
@@ -520,12 +560,15 @@ impl<B: Bugs> Admission<B> {
         }
         all.extend(self.books().map(|book| {
             let reserved = self.taken(book);
+            let capacity = self.capacity(book);
+            let most = self.most.books.get(&book).copied();
             ResourceInfo {
                 resource: book.resource,
                 interface: None,
                 adapter: book.adapter.and_then(&adapter).map(name),
-                capacity: self.capacity(book),
+                capacity,
                 reserved,
+                least_free: capacity.saturating_sub(most.unwrap_or(0)),
                 expected: match book.resource {
                     Resource::AdapterCpu => self.sum(book, |total| total.adapter_expected_ppm),
                     Resource::WorkerCpu => self.sum(book, |total| total.worker_expected_ppm),

@@ -574,6 +574,12 @@ pub struct AdapterInfo {
     /// When the server looked last, nanoseconds of `CLOCK_MONOTONIC`; none: not since it has this
     /// adapter.
     pub seen_ns: Option<u64>,
+    /// Its process; 0: not seen.
+    pub pid: u32,
+    /// CPU time of all its threads, in nanoseconds.
+    pub cpu_ns: u64,
+    /// How many adapters have gone before this one, since there is this server.
+    pub replaced: u64,
     /// How often the adapter's thread stood still for longer than its threshold, since it began.
     pub gaps: u64,
     /// All that time, in nanoseconds.
@@ -688,6 +694,9 @@ pub struct ResourceInfo {
     pub reserved: u64,
     /// What the promises are expected to use; for bandwidth and memory all of it.
     pub expected: u64,
+    /// The least that was ever free of it, since there is this server: of the present capacity,
+    /// what was not promised when most was.
+    pub least_free: u64,
     /// The limit of the machine that leaves no more; none: the configuration does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,

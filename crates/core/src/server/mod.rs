@@ -66,7 +66,8 @@ pub use config::{
     ServerConfig,
 };
 pub use counters::{
-    CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
+    CounterRecord, CounterSnapshot, CountersRoom, InterfaceRecord, Shown, counters_header,
+    read_counters, write_counters,
 };
 pub use cpu_cost::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use cpu_time::CpuTime;

@@ -450,6 +450,8 @@ impl<B: Bugs> Server<B> {
         let one = &mut self.adapters[adapter.place()];
         one.health = AdapterInfo {
             seen_ns: Some(self.now.ns()),
+            pid: health.pid,
+            cpu_ns: health.cpu_ns,
             gaps: health.gaps,
             gaps_total_ns: health.gaps_total_ns,
             gap_longest_ns: one.health.gap_longest_ns.max(health.gap_ns),
@@ -541,6 +543,7 @@ impl<B: Bugs> Server<B> {
 
     pub(super) fn lose_adapter(&mut self, adapter: AdapterIndex) {
         if let Some(one) = self.adapters.get_mut(adapter.place()) {
+            one.replaced += u64::from(one.home.is_some());
             (one.home, one.health) = (None, AdapterInfo::default());
         }
         let of_it = |_: &Ticket, (of, _): &mut (AdapterIndex, Pending)| *of == adapter;

@@ -11,7 +11,7 @@ use super::plan::{Circumstances, Plan};
 use super::{
     AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
     Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request,
-    descriptions,
+    ResourceInfo, Shown, descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId};
 use crate::contract::TrafficContract;
@@ -218,13 +218,7 @@ impl<B: Bugs> Server<B> {
             }
             Request::Describe => Ok(Some(Confirm::Description(descriptions()))),
             Request::List { from } => Ok(Some(self.list(from))),
-            Request::Resources => {
-                let resources = self.admission.resources(
-                    |port| self.interface_name(port),
-                    |adapter| self.adapter_name(adapter),
-                );
-                Ok(Some(Confirm::Resources(resources)))
-            }
+            Request::Resources => Ok(Some(Confirm::Resources(self.resource_infos()))),
             Request::Adapters => Ok(Some(Confirm::Adapters(self.adapter_infos()))),
             Request::Interfaces => Ok(Some(Confirm::Interfaces(self.interface_infos()))),
             Request::AddInterface(_)
@@ -287,6 +281,23 @@ impl<B: Bugs> Server<B> {
         let shown = self.connections.values();
         let shown = shown.filter(|connection| connection.announced);
         shown.map(super::connection::Connection::info)
+    }
+
+    /// What the counters show.
+    pub fn shown(&self) -> Shown<impl Iterator<Item = ConnectionInfo>> {
+        Shown {
+            adapters: self.adapter_infos(),
+            interfaces: self.interface_infos(),
+            resources: self.resource_infos(),
+            connections: self.connections(),
+        }
+    }
+
+    fn resource_infos(&self) -> Vec<ResourceInfo> {
+        self.admission.resources(
+            |port| self.interface_name(port),
+            |adapter| self.adapter_name(adapter),
+        )
     }
 
     fn list(&self, from: u32) -> Confirm {

@@ -130,6 +130,10 @@ pub struct TakenInterface {
 /// How the adapter and its links have done since the last time this was told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
+    /// The adapter's process.
+    pub pid: u32,
+    /// CPU time of all its threads, in nanoseconds.
+    pub cpu_ns: u64,
     /// The longest time that the adapter's thread did not run, in nanoseconds.
     pub gap_ns: u64,
     /// Gaps since the adapter began.

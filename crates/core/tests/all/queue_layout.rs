@@ -47,6 +47,7 @@ fn the_document_tells_the_constants() {
         EVENT_HEAD EVENTS_LOST DOORBELL_TAIL EVENT_TAIL ASLEEP DOORBELL_HEAD
         CELL_HEAD CELLS_DROPPED CELL_TAIL
         FIRMWARE_ASLEEP SEQUENCE TIME RECORDS RECORD_LEN
+        ADAPTERS INTERFACES RESOURCES ADAPTER_LEN INTERFACE_LEN RESOURCE_LEN
     };
     let document = document();
     let told: BTreeMap<&str, u64> = rows(&document)

@@ -49,6 +49,9 @@ fn good() -> Facts {
         adapters: vec![AdapterInfo {
             name: None,
             seen_ns: Some(1),
+            pid: 0,
+            cpu_ns: 0,
+            replaced: 0,
             gaps: 0,
             gaps_total_ns: 0,
             gap_longest_ns: 0,

@@ -16,8 +16,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::server::governor::{Left, News};
 use cellgate_core::server::{
-    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
-    Reopens, Server, ServerConfig, TakenUp,
+    AdapterIndex, ClientId, CountersRoom, Enclosed, EndReason, FromServer, Indication, Output,
+    Peer, Refused, Reopens, Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -135,8 +135,12 @@ impl Daemon {
         let now = MonotonicClock.now();
         let mut config = server_config(&options.config, laws, &notes, first);
         let connections = config.admission.adapters.iter().map(|one| one.connections);
-        let connections = u16::try_from(connections.sum::<u32>()).unwrap_or(u16::MAX);
-        let made = CountersMemory::create(connections).map_err(std::io::Error::other);
+        let room = CountersRoom {
+            adapters: u8::try_from(config.adapters.len()).unwrap_or(u8::MAX),
+            interfaces: u16::try_from(config.limits.interfaces).unwrap_or(u16::MAX),
+            connections: u16::try_from(connections.sum::<u32>()).unwrap_or(u16::MAX),
+        };
+        let made = CountersMemory::create(room).map_err(std::io::Error::other);
         let (counters, file) = made.map_err(ServeError::of("counters"))?;
         config.counters_len = Some(counters.len() as u64);
         let watchdog = sd_notify::watchdog_enabled().map(|interval| (interval / 2, now));
@@ -527,9 +531,10 @@ impl Daemon {
             }
             News::State(state) => {
                 self.server.handle_report(now, adapter, &state);
-                self.counters.0.show(now, self.server.connections());
+                self.counters.0.show(now, self.server.shown());
             }
-            News::Health(health) => {
+            News::Health(mut health) => {
+                (health.pid, health.cpu_ns) = self.process_of(adapter);
                 for port in &health.ports {
                     let name = self.adapters.interface_on(adapter.on(port.port));
                     let news = name.map(|name| {

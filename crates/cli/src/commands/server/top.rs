@@ -114,11 +114,11 @@ impl Table {
                 u64::try_from(per_s.unwrap_or(0)).unwrap_or(u64::MAX)
             };
             Row {
-                transmitted_cell_s: rate(|of| of.cells_transmitted),
-                transmitted_pdu_s: rate(|of| of.pdus_transmitted),
-                received_cell_s: rate(|of| of.cells_received),
-                delivered_pdu_s: rate(|of| of.pdus_delivered),
-                discarded_cell_s: rate(|of| of.cells_discarded),
+                transmitted_cell_s: rate(|of| of.stats.cells_transmitted),
+                transmitted_pdu_s: rate(|of| of.stats.pdus_transmitted),
+                received_cell_s: rate(|of| of.stats.cells_received),
+                delivered_pdu_s: rate(|of| of.stats.pdus_delivered),
+                discarded_cell_s: rate(|of| of.stats.cells_discarded.total()),
                 record: record.clone(),
             }
         };
@@ -205,7 +205,7 @@ fn promise(record: &CounterRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cellgate::Time;
+    use cellgate::{Time, VcStats};
 
     use super::*;
 
@@ -213,12 +213,16 @@ mod tests {
         let record = |(number, cells): &(u32, u64)| CounterRecord {
             address: format!("lo.0.{number}"),
             number: *number,
-            cells_transmitted: *cells,
+            stats: VcStats {
+                cells_transmitted: *cells,
+                ..VcStats::default()
+            },
             ..CounterRecord::default()
         };
         CounterSnapshot {
             time: Time::from_ns(time_ms * 1_000_000),
             records: cells.iter().map(record).collect(),
+            ..CounterSnapshot::default()
         }
     }
 
@@ -239,7 +243,7 @@ mod tests {
         );
         let json = serde_json::to_value(&table).unwrap();
         assert_eq!(json["connections"][0]["address"], "lo.0.2");
-        assert_eq!(json["connections"][0]["cells_transmitted"], 300);
+        assert_eq!(json["connections"][0]["stats"]["cells_transmitted"], 300);
         assert_eq!(json["interval_ns"], 500_000_000);
     }
 

@@ -219,11 +219,15 @@ examples! { Confirm:
             "interface":"wan",
             "capacity":346142,
             "reserved":10000,
-            "expected":10000
+            "expected":10000,
+            "least_free":330142
         }]}"#;
     "adapters", Self::Adapters(_),
         r#"{"adapters":[{
             "seen_ns":81000000000,
+            "pid":4711,
+            "cpu_ns":2500000000,
+            "replaced":0,
             "gaps":1,
             "gaps_total_ns":2000000,
             "gap_longest_ns":2000000,

@@ -320,6 +320,9 @@ impl Governor {
             (Purpose::Ports, Ok(Answer::Ports(ports))) => self.reported(ports),
             (Purpose::Gaps, Ok(Answer::Gaps(gaps))) => {
                 let health = Health {
+                    // The process is the host's affair.
+                    pid: 0,
+                    cpu_ns: 0,
                     gap_ns: gaps.max_ns,
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,

@@ -594,6 +594,8 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
         let now = world.now;
         let (gaps, gaps_total_ns) = (3, 4 * gap_ns);
         let health = Health {
+            pid: 0,
+            cpu_ns: 0,
             unlocked: 0,
             gap_ns,
             gaps,

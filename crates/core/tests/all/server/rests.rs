@@ -117,6 +117,8 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
     };
     let nobodys = cellgate_core::adapter::AttachmentIndex(999);
     let health = Health {
+        pid: 0,
+        cpu_ns: 0,
         unlocked: 0,
         gap_ns: 0,
         gaps: 0,
@@ -148,6 +150,8 @@ fn the_longest_lateness_is_that_of_all_looks_until_there_is_another_adapter() {
             ..RestInfo::default()
         };
         let health = Health {
+            pid: 0,
+            cpu_ns: 0,
             unlocked: 0,
             gap_ns: 0,
             gaps: 0,

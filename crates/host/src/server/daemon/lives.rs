@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use cellgate_core::Time;
 use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{AdapterIndex, ServerConfig};
+use rustix::process::Pid;
 
 use super::super::descriptors::Descriptors;
 use super::super::neighbours::Neighbours;
 use super::super::start::start_adapter;
 use super::{Daemon, NS_PER_MS};
 use crate::control::Hello;
-use crate::sys::Lack;
+use crate::sys::{Lack, cpu_ns_of};
 
 /// An adapter that lived as long is followed by another at once.
 const LIFE_NS: u64 = 10_000 * NS_PER_MS;
@@ -86,6 +87,14 @@ impl Daemon {
         let name = self.options.config.adapter_name(adapter);
         name.as_ref()
             .map_or_else(String::new, |name| format!("{name}, process "))
+    }
+
+    /// An adapter's process, and its CPU time in nanoseconds; 0: not known.
+    pub(super) fn process_of(&self, adapter: AdapterIndex) -> (u32, u64) {
+        let pid = self.adapters.hello(adapter).map_or(0, |hello| hello.pid);
+        let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let cpu_ns = process.and_then(|process| cpu_ns_of(process).ok());
+        (pid, cpu_ns.unwrap_or(0))
     }
 
     /// What each adapter said of itself; of one that is being replaced, what it was.

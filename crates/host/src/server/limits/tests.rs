@@ -303,6 +303,7 @@ fn what_counts_is_told_once_and_again_when_it_does_not() {
         capacity,
         reserved: 0,
         expected: 0,
+        least_free: 0,
         limit: limit.map(str::to_owned),
     };
     let mut gate = Gate::at(Path::new("/nowhere"), 0);

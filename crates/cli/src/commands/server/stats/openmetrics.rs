@@ -599,6 +599,7 @@ mod tests {
                 capacity: 3,
                 reserved: 2,
                 expected: 1,
+                least_free: 1,
                 limit: None,
             }],
             adapters: vec![
