@@ -16,6 +16,8 @@ use cellgate_report::output::print_json_line;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
+#[cfg(feature = "page")]
+use commands::page;
 use commands::server::files::{get, ls, put, serve as serve_files};
 use commands::server::{itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc};
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
@@ -47,6 +49,8 @@ enum Command {
     Lab(lab::Command),
     Ls(ls::Args),
     Msna(msna::Command),
+    #[cfg(feature = "page")]
+    Page(page::Args),
     Perf(perf::Args),
     Ping(ping::Args),
     Put(put::Args),
@@ -93,6 +97,8 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(&command),
         Command::Ls(args) => ls::run_ls(&args),
         Command::Msna(command) => msna::run(&command),
+        #[cfg(feature = "page")]
+        Command::Page(args) => page::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::Ping(args) => ping::run(&args),
         Command::Put(args) => put::run_put(&args),

@@ -74,10 +74,10 @@ pub use cellgate_core::server::{
     AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Buffers, Caller, Change,
     ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, DelayBounds,
     Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
-    InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MemoryLink,
-    MessageKind, Open, PingFlow, Priority, QueueThreshold, Quota, ReceiveBound, Refused, Reserve,
-    Resource, ResourceInfo, RestInfo, RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span,
-    ThresholdError, TransmitBound, UdpLink, UserQuota, UserSettings,
+    InterfaceCounts, InterfaceInfo, InterfaceRecord, InterfaceSpec, InterfaceState, Link, Loss,
+    MemoryLink, MessageKind, Open, PingFlow, Priority, QueueThreshold, Quota, ReceiveBound,
+    Refused, Reserve, Resource, ResourceInfo, RestInfo, RiskInfo, ServerSection, Settings,
+    SharedCpu, Shortage, Span, ThresholdError, TransmitBound, UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::{CellPseudowire, HeaderForm};
 pub use cellgate_shm::CountersView;

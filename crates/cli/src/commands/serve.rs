@@ -24,6 +24,11 @@ pub(crate) struct Args {
     /// The configuration (TOML); without, one interface `lo` that receives what it sends
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Show what happens in a browser, at this address: as `cellgate page --listen` does, from a
+    /// process without privileges that ends with the daemon
+    #[cfg(feature = "page")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "as_adapter")]
+    page: Option<super::page::Place>,
     /// Be the adapter's process
     #[arg(long, hide = true, conflicts_with = "config")]
     as_adapter: bool,
@@ -38,6 +43,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(path) => read(path)?,
         None => Config::default(),
     };
+    #[cfg(feature = "page")]
+    if let Some(place) = &args.page {
+        super::page::start(place, &config.control_socket())?;
+    }
     serve(ServerOptions {
         config,
         path: args.config.clone(),

@@ -580,6 +580,10 @@ fn counters_are_shown_to_people_and_scrapers() {
     let json: Value = serde_json::from_str(&daemon.ok(&["stats", "--json"])).unwrap();
     assert_eq!(json["connections"][0]["stats"]["pdus_transmitted"], 7);
     assert_eq!(json["interfaces"].as_array().unwrap().len(), 2);
+    let adapter = &json["adapters"][0];
+    assert!(adapter["pid"].as_u64() > Some(1), "{adapter}");
+    assert!(adapter["cpu_ns"].as_u64() > Some(0), "{adapter}");
+    assert_eq!(adapter["replaced"], 0);
 }
 
 #[test]
@@ -595,7 +599,7 @@ fn top_reads_what_the_server_shows() {
         let json: Value = serde_json::from_str(&text).unwrap();
         let connections = json["connections"].as_array().unwrap();
         let found = connections.iter().find(|row| row["address"] == "a.0.40")?;
-        (found["pdus_transmitted"] == 7).then(|| found.clone())
+        (found["stats"]["pdus_transmitted"] == 7).then(|| found.clone())
     });
     let shown = shown.expect("seven PDUs sent, sooner or later");
     assert_eq!(

@@ -69,6 +69,31 @@ impl Discard {
         Self::Overload,
     ];
 
+    /// What it means, and what to do, for people: one sentence, without quotes.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::UnknownVc => "Nobody has opened this VC on this interface.",
+            Self::HecError => "The cell header was damaged on the line.",
+            Self::Idle => "Idle or unassigned cells, which carry nothing.",
+            Self::NotUserData => "OAM, RM or reserved cells of an open VC that ask nothing.",
+            Self::NonConforming => {
+                "It came earlier than the contract allows: the sender is too fast."
+            }
+            Self::BufferFull => "The receive buffer was full: the reader is too slow.",
+            Self::QueueFull => "The receive queue was full: the reader is too slow.",
+            Self::Oversized => "It was longer than max_sdu of the contract.",
+            Self::CrcError => "Octets were damaged, or cells of it lost, on the line.",
+            Self::LengthError => "Its length does not fit its cells: cells were lost on the line.",
+            Self::Aborted => "Its sender gave it up.",
+            Self::Closed => "The VC was closed in the middle of it.",
+            Self::LostCell => "AAL3/4: cells of it were lost, or came twice, on the line.",
+            Self::TagMismatch => "AAL3/4: its end is that of another PDU: cells were lost.",
+            Self::TooManyMids => "AAL3/4: more PDUs at once than mids of the contract.",
+            Self::ReassemblyTimeout => "AAL3/4: its end did not come in time.",
+            Self::Overload => "Best effort gave way while the adapter was overloaded.",
+        }
+    }
+
     /// The reason as users read it.
     pub const fn name(self) -> &'static str {
         match self {

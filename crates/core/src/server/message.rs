@@ -538,6 +538,13 @@ pub struct ConnectionInfo {
     pub stats: VcStats,
 }
 
+impl ConnectionInfo {
+    /// Whether its guarantee cannot be kept for the time being.
+    pub fn at_risk(&self) -> bool {
+        self.risk.as_ref().is_some_and(|risk| risk.now)
+    }
+}
+
 /// A guarantee that is, or was, at risk ([`Indication::AtRisk`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

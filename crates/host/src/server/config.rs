@@ -7,7 +7,7 @@ mod reserve;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
@@ -22,6 +22,8 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::QuotaSection;
+use super::listener::state_dir_default;
+use super::start::CONTROL_SOCKET;
 use crate::adapter::AdapterOptions;
 use crate::sys::{AdapterCpus, Cpus, SchedulingRequest, expected_cpu};
 pub use adapters::serialize as serialize_adapters;
@@ -227,6 +229,24 @@ impl Config {
             }
             Some(cpu)
         }))
+    }
+
+    /// Where a server keeps what it needs.
+    pub(super) fn state_dir(&self) -> PathBuf {
+        let directory = self.server.state_dir.as_ref().map(PathBuf::from);
+        directory.unwrap_or_else(state_dir_default)
+    }
+
+    /// The control socket, unless a service manager has made another one.
+    pub fn control_socket(&self) -> PathBuf {
+        let section = &self.server;
+        // Where applications look first, unless the configuration says where they shall.
+        let wished = std::env::var_os("CELLGATE_SOCKET").filter(|path| !path.is_empty());
+        let wished = wished
+            .filter(|_| section.state_dir.is_none())
+            .map(PathBuf::from);
+        let socket = section.socket.as_ref().map(PathBuf::from).or(wished);
+        socket.unwrap_or_else(|| self.state_dir().join(CONTROL_SOCKET))
     }
 
     /// The permissions of the socket.

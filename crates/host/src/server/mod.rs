@@ -45,6 +45,7 @@ pub use calibration::{Calibration, CalibrationError, Machine, measure};
 pub use config::{Config, ConfigError, Onto, at_place, place_of, serialize_adapters};
 pub use foresight::foresee;
 pub use listener::state_dir_default;
+pub use privileges::become_nobody;
 pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
 

@@ -58,6 +58,29 @@ pub(super) fn drop_to(user: Option<(u32, u32)>, group: Option<u32>) -> io::Resul
     Ok(set_no_new_privs(true)?)
 }
 
+/// A user who owns nothing, as Debian and others have it.
+const NOBODY: u32 = 65_534;
+
+/// Gives up all of root's privileges for good, and keeps one group: that of a socket, say. Whoever
+/// is not root has none. The calling thread is the process's only one.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn become_nobody(group: u32) -> io::Result<()> {
+    if geteuid().is_root() {
+        become_user(Uid::from_raw(NOBODY), Gid::from_raw(group), None)?;
+        set_capabilities(
+            None,
+            CapabilitySets {
+                effective: CapabilitySet::empty(),
+                permitted: CapabilitySet::empty(),
+                inheritable: CapabilitySet::empty(),
+            },
+        )?;
+    }
+    Ok(set_no_new_privs(true)?)
+}
+
 fn become_user(uid: Uid, gid: Gid, beside: Option<u32>) -> io::Result<()> {
     set_keep_capabilities(true)?;
     let groups: Vec<_> = [gid].into_iter().chain(beside.map(Gid::from_raw)).collect();

@@ -20,7 +20,7 @@ use super::daemon::Daemon;
 use super::daemon::adapter_socket;
 use super::descriptors::Descriptors;
 use super::idle::IdleWatch;
-use super::listener::{Listener, state_dir_default};
+use super::listener::Listener;
 use super::pages::PageWatch;
 use super::privileges::{drop_to, group, user};
 use super::voice::Voice;
@@ -179,8 +179,7 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener), ServeError> {
     let becomes = becomes.map_err(ServeError::of("server.user"))?;
     let group = section.socket_group.as_deref().map(group).transpose();
     let group = group.map_err(ServeError::of("server.socket_group"))?;
-    let directory = section.state_dir.as_ref().map(PathBuf::from);
-    let path = directory.unwrap_or_else(state_dir_default);
+    let path = config.state_dir();
     let shown = path.display().to_string();
     let mut directory = Directory::make(&path, becomes).map_err(ServeError::of(&*shown))?;
     let actor = becomes.map(|(uid, gid)| Actor {
@@ -196,13 +195,7 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener), ServeError> {
         Ok((lock, former, kept))
     });
     let (lock, former, [kept, reserved_left]) = taken.map_err(ServeError::of(&*shown))?;
-    // Where applications look first, unless the configuration says where they shall.
-    let wished = std::env::var_os("CELLGATE_SOCKET").filter(|path| !path.is_empty());
-    let wished = wished
-        .filter(|_| section.state_dir.is_none())
-        .map(PathBuf::from);
-    let socket = section.socket.as_ref().map(PathBuf::from).or(wished);
-    let socket = socket.unwrap_or_else(|| path.join(CONTROL_SOCKET));
+    let socket = config.control_socket();
     let listener = match activated_socket().map_err(ServeError::of("LISTEN_FDS"))? {
         Some(listener) => {
             check_kind(&listener).map_err(ServeError::of("LISTEN_FDS"))?;

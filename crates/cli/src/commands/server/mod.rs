@@ -58,7 +58,7 @@ impl Server {
         own.unwrap_or_else(cellgate::socket_path)
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(cellgate::socket_path)
     }
 
@@ -87,6 +87,13 @@ fn usage<T>(result: Result<T, String>) -> Result<T, Misuse> {
 /// A call that makes no sense.
 #[derive(Debug)]
 pub(crate) struct Misuse(String);
+
+impl Misuse {
+    #[cfg(feature = "page")]
+    pub(crate) const fn of(text: String) -> Self {
+        Self(text)
+    }
+}
 
 impl std::fmt::Display for Misuse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

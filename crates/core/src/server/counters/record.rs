@@ -127,7 +127,7 @@ impl Shows for ConnectionInfo {
         to.word(flags([
             (self.guaranteed, GUARANTEED),
             (self.permanent, PERMANENT),
-            (self.risk.as_ref().is_some_and(|risk| risk.now), AT_RISK),
+            (self.at_risk(), AT_RISK),
             (self.offer.is_some(), CAN_GROW),
         ]));
         to.words([self.transmit, self.receive].map(|of| of.map_or(0, |rate| rate.cell_s().into())));

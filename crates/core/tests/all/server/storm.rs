@@ -278,6 +278,9 @@ impl Storm {
         for resource in self.world.server.admission().resources(|_| None, |_| None) {
             let full = resource.capacity;
             assert!(resource.reserved <= full, "seed {seed}: {resource:?}");
+            // It never was more than is free now.
+            let free = full - resource.reserved;
+            assert!(resource.least_free <= free, "seed {seed}: {resource:?}");
         }
         for waiting in self.world.unconfirmed.values() {
             assert!(waiting.len() <= 4, "seed {seed}: {waiting:?}");

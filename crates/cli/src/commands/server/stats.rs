@@ -1,8 +1,7 @@
 //! `cellgate stats`: counters of connections, interfaces and resources.
 
-mod openmetrics;
-
-use cellgate::{AdapterInfo, CellRate, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
+use cellgate::{AdapterInfo, CellRate};
+use cellgate_page::{Stats, metrics};
 use cellgate_report::output::{Exit, print, print_json_line, table};
 use serde::Serialize;
 
@@ -16,51 +15,27 @@ pub(crate) struct Args {
     /// As OpenMetrics text, for a scraper
     #[arg(long, conflicts_with = "json")]
     openmetrics: bool,
-}
-
-/// What a server has counted.
-struct Stats {
-    server: ServerInfo,
-    connections: Vec<ConnectionInfo>,
-    interfaces: Vec<InterfaceInfo>,
-    resources: Vec<ResourceInfo>,
-    adapters: Vec<AdapterInfo>,
+    /// Of so many connections one by one, guaranteed ones first; the others as one
+    #[arg(long, value_name = "N", default_value_t = metrics::PER_VC, requires = "openmetrics")]
+    per_vc: usize,
 }
 
 #[derive(Serialize)]
 struct Json<'s> {
-    server: &'s str,
-    pid: u32,
-    notes: &'s [String],
     /// The first, or the only one.
     adapter: Option<&'s AdapterInfo>,
-    adapters: &'s [AdapterInfo],
-    resources: &'s [ResourceInfo],
-    interfaces: &'s [InterfaceInfo],
-    connections: &'s [ConnectionInfo],
+    #[serde(flatten)]
+    stats: &'s Stats,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut admin = args.server.admin()?;
-    let stats = Stats {
-        server: admin.server().clone(),
-        connections: admin.list()?,
-        interfaces: admin.interfaces()?,
-        resources: admin.resources()?,
-        adapters: admin.adapters()?,
-    };
+    let stats = Stats::ask(&mut args.server.admin()?)?;
     if args.openmetrics {
-        print(&openmetrics::text(&stats))?;
+        print(&metrics::text(&stats, args.per_vc))?;
     } else if args.server.json {
         print_json_line(&Json {
-            server: &stats.server.server,
-            pid: stats.server.pid,
-            notes: &stats.server.notes,
             adapter: stats.adapters.first(),
-            adapters: &stats.adapters,
-            resources: &stats.resources,
-            interfaces: &stats.interfaces,
-            connections: &stats.connections,
+            stats: &stats,
         })?;
     } else {
         print(&people(&stats))?;
@@ -69,8 +44,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn people(stats: &Stats) -> String {
-    let mut text = format!("{}, process {}\n", stats.server.server, stats.server.pid);
-    for note in &stats.server.notes {
+    let mut text = format!("{}, process {}\n", stats.server, stats.pid);
+    for note in &stats.notes {
         text += &format!("note: {note}\n");
     }
     for adapter in &stats.adapters {

@@ -1,0 +1,109 @@
+//! A server's state as OpenMetrics text, version 1.0.
+//!
+//! Units are base units: seconds, octets, cells, cores. Labels are the words of the JSON.
+
+mod families;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::fmt;
+
+use cellgate::{Address, ConnectionInfo, VcStats};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
+
+use crate::Stats;
+
+/// Connections that have samples of their own, unless somebody says another number.
+pub const PER_VC: usize = 1_000;
+
+/// The metrics of a server, of which `per_vc` connections have samples of their own: guaranteed
+/// ones first, then those that were opened first. The others have one sum, whose address is
+/// `others`.
+pub fn text(stats: &Stats, per_vc: usize) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape::of(stats, per_vc)));
+    let mut text = String::new();
+    // Writing to a text cannot fail.
+    let _ = text::encode(&mut text, &registry);
+    text
+}
+
+/// What one scrape tells.
+#[derive(Debug)]
+struct Scrape {
+    stats: Stats,
+    /// Connections and their labels.
+    connections: Vec<(families::Labels, ConnectionInfo)>,
+}
+
+impl Scrape {
+    fn of(stats: &Stats, per_vc: usize) -> Self {
+        let mut stats = stats.clone();
+        let mut all = std::mem::take(&mut stats.connections);
+        all.sort_by_key(|info| (!info.guaranteed, info.number));
+        let rest = all.split_off(per_vc.min(all.len()));
+        all.sort_by_key(|info| info.number);
+        let mut connections: Vec<_> = all
+            .into_iter()
+            .map(|info| (families::of_connection(&info), info))
+            .collect();
+        if let Some(sum) = rest.into_iter().reduce(add) {
+            connections.push((families::of_others(), sum));
+        }
+        Self { stats, connections }
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        families::server(&mut encoder, &self.stats.server)?;
+        families::adapters(&mut encoder, &self.stats.adapters)?;
+        families::resources(&mut encoder, &self.stats.resources)?;
+        families::interfaces(&mut encoder, &self.stats.interfaces)?;
+        families::connections(&mut encoder, &self.connections)
+    }
+}
+
+/// What two connections have counted together.
+fn add(one: ConnectionInfo, other: ConnectionInfo) -> ConnectionInfo {
+    let rates = |one: Option<cellgate::CellRate>, other: Option<cellgate::CellRate>| {
+        let sum = [one, other].into_iter().flatten().map(|rate| rate.cell_s());
+        cellgate::CellRate::new(sum.fold(0, u32::saturating_add))
+    };
+    ConnectionInfo {
+        transmit: rates(one.transmit, other.transmit),
+        receive: rates(one.receive, other.receive),
+        memory: one.memory + other.memory,
+        risk: one.risk.filter(|risk| risk.now).or(other.risk),
+        offer: one.offer.or(other.offer),
+        stats: sum(&one.stats, &other.stats),
+        address: Address::clone(&one.address),
+        ..one
+    }
+}
+
+fn sum(one: &VcStats, other: &VcStats) -> VcStats {
+    let mut sum = VcStats {
+        cells_received: one.cells_received + other.cells_received,
+        cells_delivered: one.cells_delivered + other.cells_delivered,
+        cells_held: one.cells_held + other.cells_held,
+        pdus_delivered: one.pdus_delivered + other.pdus_delivered,
+        pdus_lent: one.pdus_lent + other.pdus_lent,
+        pdus_tagged: one.pdus_tagged + other.pdus_tagged,
+        cells_answered: one.cells_answered + other.cells_answered,
+        cells_transmitted: one.cells_transmitted + other.cells_transmitted,
+        pdus_transmitted: one.pdus_transmitted + other.pdus_transmitted,
+        pdus_crossed: one.pdus_crossed + other.pdus_crossed,
+        client_faults: one.client_faults + other.client_faults,
+        ..*one
+    };
+    for (reason, count) in other.cells_discarded.iter() {
+        sum.cells_discarded.add(reason, count);
+    }
+    for (reason, count) in other.pdus_discarded.iter() {
+        sum.pdus_discarded.add(reason, count);
+    }
+    sum
+}

@@ -1,0 +1,258 @@
+use std::collections::BTreeSet;
+
+use cellgate::{
+    AdapterInfo, Discard, HeaderForm, InterfaceCounts, InterfaceInfo, InterfaceSpec,
+    InterfaceState, Link, Marks, Priority, Resource, ResourceInfo, RestInfo,
+};
+
+use super::*;
+use crate::Stats;
+
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with("cellgate_") && text.chars().all(fits)
+}
+
+type Labels<'l> = Vec<(&'l str, String)>;
+
+/// Splits a sample into name and labels; its value must be a number.
+fn sample(line: &str) -> Option<(&str, Labels<'_>)> {
+    let (name, mut labels, value) = match line.split_once('{') {
+        Some((name, rest)) => {
+            let (labels, value) = rest.rsplit_once("} ")?;
+            (
+                name,
+                Some(labels).filter(|labels| !labels.is_empty())?,
+                value,
+            )
+        }
+        None => {
+            let (name, value) = line.split_once(' ')?;
+            (name, "", value)
+        }
+    };
+    let mut found = Vec::new();
+    while !labels.is_empty() {
+        let (label, rest) = labels.split_once("=\"")?;
+        let mut text = String::new();
+        let mut chars = rest.char_indices();
+        let end = loop {
+            match chars.next()? {
+                (at, '"') => break at,
+                (_, '\\') => text.push(match chars.next()?.1 {
+                    'n' => '\n',
+                    c @ ('"' | '\\') => c,
+                    _ => return None,
+                }),
+                (_, c) => text.push(c),
+            }
+        };
+        found.push((label, text));
+        labels = &rest[end + 1..];
+        labels = match labels.strip_prefix(',') {
+            Some(more) if !more.is_empty() => more,
+            _ if labels.is_empty() => labels,
+            _ => return None,
+        };
+    }
+    value.parse::<f64>().ok().filter(|value| *value >= 0.0)?;
+    Some((name, found))
+}
+
+/// Whether `text` is OpenMetrics 1.0 as far as counters, gauges and infos go: its samples.
+fn check(text: &str) -> Result<usize, String> {
+    let body = text.strip_suffix("# EOF\n").ok_or("no EOF")?;
+    let mut family: Option<(&str, &str)> = None;
+    let (mut names, mut samples) = (BTreeSet::new(), BTreeSet::new());
+    for line in body.lines() {
+        let wrong = |what: &str| Err(format!("{what}: {line}"));
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').ok_or("no help")?;
+            if !is_name(name) || !help.ends_with('.') {
+                return wrong("help");
+            }
+            if !names.insert(name) {
+                return wrong("family twice");
+            }
+            family = Some((name, ""));
+            continue;
+        }
+        let Some((name, kind)) = family else {
+            return wrong("no family");
+        };
+        if let Some(kind) = line.strip_prefix(&format!("# TYPE {name} ")) {
+            if !["counter", "gauge", "info"].contains(&kind) {
+                return wrong("type");
+            }
+            family = Some((name, kind));
+        } else if let Some(unit) = line.strip_prefix(&format!("# UNIT {name} ")) {
+            if !name.ends_with(&format!("_{unit}")) {
+                return wrong("unit");
+            }
+        } else {
+            let Some((sampled, labels)) = sample(line) else {
+                return wrong("sample");
+            };
+            let suffix = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            if sampled != format!("{name}{suffix}") {
+                return wrong("another family's sample");
+            }
+            if !samples.insert((sampled, labels)) {
+                return wrong("sample twice");
+            }
+        }
+    }
+    Ok(samples.len())
+}
+
+pub(crate) fn stats() -> Stats {
+    let connection = |number, address: &str| ConnectionInfo {
+        marks: Marks::None,
+        number,
+        address: address.parse().unwrap(),
+        contract: "ubr,aal5".to_owned(),
+        notification: None,
+        transmit_pdus: None,
+        receive_pdus: None,
+        queue_threshold: None,
+        completions: false,
+        guaranteed: false,
+        permanent: true,
+        uid: 1_000,
+        pid: None,
+        transmit: None,
+        receive: None,
+        memory: 4_096,
+        cpu_reserved_ppm: 0,
+        cpu_expected_ppm: 0,
+        keeps_awake: false,
+        delay_ns: None,
+        risk: None,
+        offer: None,
+        buffers: Default::default(),
+        bound: Default::default(),
+        stats: Default::default(),
+    };
+    let mut connections = vec![connection(1, "lo.0.32"), connection(2, "lo.0.32")];
+    connections[1].stats.pdus_delivered = 7;
+    let discards = &mut connections[1].stats.cells_discarded;
+    discards.add(Discard::NonConforming, 9);
+    Stats {
+        server: "a \\ \"quoted\"\nname".to_owned(),
+        pid: 1,
+        notes: Vec::new(),
+        connections,
+        interfaces: vec![InterfaceInfo {
+            spec: InterfaceSpec {
+                name: "lo".to_owned(),
+                adapter: None,
+                link: Link::peer("lo"),
+                form: HeaderForm::Nni,
+                priority: Priority::Normal,
+                line_rate: None,
+                line: None,
+            },
+            port: serde_json::from_str("0").unwrap(),
+            up: true,
+            connections: 2,
+            dropped_cells: 3,
+            state: InterfaceState::Up,
+            counts: InterfaceCounts::default(),
+        }],
+        resources: vec![ResourceInfo {
+            resource: Resource::Memory,
+            interface: None,
+            adapter: Some("east".to_owned()),
+            capacity: 3,
+            reserved: 2,
+            expected: 1,
+            least_free: 1,
+            limit: None,
+        }],
+        adapters: vec![
+            AdapterInfo {
+                name: Some("east".to_owned()),
+                seen_ns: Some(1),
+                gaps: 4,
+                rests: Some(RestInfo::default()),
+                ..AdapterInfo::default()
+            },
+            AdapterInfo {
+                name: Some("west".to_owned()),
+                seen_ns: Some(1),
+                ..AdapterInfo::default()
+            },
+            AdapterInfo::default(),
+        ],
+    }
+}
+
+#[test]
+fn every_line_is_open_metrics() {
+    let text = text(&stats(), PER_VC);
+    let of_connection = 14 + 2 * Discard::ALL.len();
+    assert_eq!(
+        check(&text),
+        Ok(1 + (3 * 8 + 6) + 4 + (4 + 3) + 2 * of_connection),
+        "{text}"
+    );
+    for line in [
+        "cellgate_connection_discarded_cells_total{number=\"2\",address=\"lo.0.32\",uid=\"1000\",\
+         reason=\"non_conforming\"} 9.0\n",
+        "cellgate_interface_dropped_cells_total{interface=\"lo\"} 3.0\n",
+        "cellgate_adapter_gaps_total{adapter=\"east\"} 4.0\n",
+        "cellgate_adapter_gaps_total 0.0\n",
+        "cellgate_resource_capacity{resource=\"memory\",adapter=\"east\"} 3.0\n",
+        "cellgate_connection_memory_octets{number=\"1\",address=\"lo.0.32\",uid=\"1000\"} 4096.0\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+}
+
+#[test]
+fn connections_beyond_a_number_have_one_sum() {
+    let mut stats = stats();
+    let mut more = stats.connections[1].clone();
+    (more.number, more.guaranteed) = (3, true);
+    stats.connections.push(more);
+    let text = text(&stats, 1);
+    check(&text).unwrap();
+    assert!(
+        text.contains("cellgate_connection_delivered_pdus_total{number=\"3\""),
+        "{text}"
+    );
+    assert!(!text.contains("{number=\"1\""), "{text}");
+    assert!(
+        text.contains("cellgate_connection_memory_octets{address=\"others\"} 8192.0\n"),
+        "{text}"
+    );
+    let line = "cellgate_connection_discarded_cells_total{address=\"others\",\
+                reason=\"non_conforming\"} 9.0\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn the_check_finds_mistakes() {
+    let good = "# HELP cellgate_a_cells Help.\n# TYPE cellgate_a_cells counter\n\
+                # UNIT cellgate_a_cells cells\ncellgate_a_cells_total{b=\"c\"} 1\n# EOF\n";
+    assert_eq!(check(good), Ok(1));
+    for (of, to) in [
+        ("# EOF\n", ""),
+        ("cells_total", "cells"),
+        (" cells\n", " pdus\n"),
+        ("\"c\"", "\"c\\\""),
+        ("\"c\"", "\"c\","),
+        ("} 1", "} one"),
+        ("} 1\n", "} 1\n# HELP cellgate_a_cells Help.\n"),
+        ("Help.", "Help"),
+        ("} 1\n", "} 1\ncellgate_a_cells_total{b=\"c\"} 2\n"),
+        ("counter", "number"),
+    ] {
+        assert!(good.contains(of), "{of}");
+        assert!(check(&good.replacen(of, to, 1)).is_err(), "{of} as {to}");
+    }
+}

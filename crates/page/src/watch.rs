@@ -1,0 +1,138 @@
+//! Whatever is looked at, a few times a second.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cellgate::{Admin, CountersView, Error, Monitor};
+use serde_json::Value;
+
+use crate::Stats;
+
+/// From one time that all is asked for to the next, whatever changes: texts, and what only the
+/// lists have.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// However much changes, lists are asked for no more often: their length is the server's work.
+const ASK_AT_MOST: Duration = Duration::from_millis(250);
+
+/// What a look has found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// When its counters were written, nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// What the server tells of itself.
+    pub stats: Stats,
+    /// What only a demo tells: its steering, and what hostile senders do.
+    pub demo: Option<Value>,
+}
+
+/// Whoever can be looked at.
+pub trait Source: Send {
+    /// Looks.
+    ///
+    /// # Errors
+    /// There is nothing to be seen, and why; the next look may find something.
+    fn look(&mut self) -> Result<Look, String>;
+
+    /// Whether a connection would be admitted: by the words of `vc add --dry-run --json`.
+    ///
+    /// # Errors
+    /// Nobody can tell, and why.
+    fn try_open(&mut self, address: &str, contract: &str) -> Result<Value, String>;
+
+    /// Does what a visitor asks for; whether there is anything to steer, and the token was right.
+    fn steer(&mut self, _token: &str, _what: &Value) -> bool {
+        false
+    }
+}
+
+/// A daemon's state, kept up to date: numbers out of its counters' file, the rest asked for when
+/// one monitor tells of a change.
+#[derive(Debug)]
+pub struct Watch {
+    socket: PathBuf,
+    met: Option<Met>,
+}
+
+/// A server that answers.
+#[derive(Debug)]
+struct Met {
+    admin: Admin,
+    monitor: Monitor,
+    view: CountersView,
+    stats: Stats,
+    time_ns: u64,
+    asked: Instant,
+    /// Something has changed since then.
+    changed: bool,
+}
+
+impl Watch {
+    /// Of the server whose control socket is `socket`; it need not be there yet.
+    pub const fn of(socket: PathBuf) -> Self {
+        Self { socket, met: None }
+    }
+}
+
+impl Met {
+    fn meet(socket: &PathBuf) -> Result<Self, Error> {
+        let monitor = Admin::at(socket)?.monitor()?;
+        let mut admin = Admin::at(socket)?;
+        let view = admin.counters()?.map()?;
+        let stats = Stats::ask(&mut admin)?;
+        Ok(Self {
+            admin,
+            monitor,
+            view,
+            stats,
+            time_ns: 0,
+            asked: Instant::now(),
+            changed: false,
+        })
+    }
+
+    /// Takes what is new.
+    fn look(&mut self, socket: &PathBuf) -> Result<(), Error> {
+        while self.monitor.try_next()?.is_some() {
+            self.changed = true;
+        }
+        // A writer that has died at work shows nothing; its socket tells of its end.
+        if let Some(counters) = self.view.read() {
+            self.changed |= !self.stats.take_counters(&counters);
+            self.time_ns = counters.time.ns();
+        }
+        let since = self.asked.elapsed();
+        if since >= ASK_AGAIN {
+            // Notes are told to whoever says hello.
+            self.admin = Admin::at(socket)?;
+        }
+        if since >= ASK_AGAIN || self.changed && since >= ASK_AT_MOST {
+            self.stats = Stats::ask(&mut self.admin)?;
+            (self.asked, self.changed) = (Instant::now(), false);
+        }
+        Ok(())
+    }
+}
+
+impl Source for Watch {
+    fn look(&mut self) -> Result<Look, String> {
+        if let Some(met) = &mut self.met
+            && met.look(&self.socket).is_err()
+        {
+            self.met = None;
+        }
+        if self.met.is_none() {
+            let met = Met::meet(&self.socket).map_err(|error| error.to_string())?;
+            self.met = Some(met);
+        }
+        let met = self.met.as_ref();
+        Ok(met.map_or_else(Look::default, |met| Look {
+            time_ns: met.time_ns,
+            stats: met.stats.clone(),
+            demo: None,
+        }))
+    }
+
+    fn try_open(&mut self, _address: &str, _contract: &str) -> Result<Value, String> {
+        Err("not yet".to_owned())
+    }
+}
