@@ -269,20 +269,25 @@ fn every_discard_reason_is_explained_in_the_readme() {
 
 #[test]
 fn every_invariant_names_a_test_or_lint_that_exists() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("an ARCHITECTURE");
+    let texts = ["ARCHITECTURE.md", "docs/invariants.md"]
+        .map(|document| fs::read_to_string(root().join(document)).expect(document));
     let mut known = fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
     for path in rust_files("crates") {
         known.push_str(&read(&path));
     }
     known.push_str(&fs::read_to_string(root().join("crates/core/clippy.toml")).expect("lints"));
-    let complaints = unheld_invariants(&text, &known);
+    let complaints = unheld_invariants(&texts.each_ref().map(String::as_str), &known);
     assert!(complaints.is_empty(), "{complaints:#?}");
 
     let table =
-        |held| format!("## Invariants\n| a | b |\n|---|---|\n| x | {held} |\n## Rest\n| y |");
-    assert_complains(unheld_invariants(&table("`holds_x`"), "fn holds_y() {}"), 1);
-    assert_complains(unheld_invariants(&table("a promise"), "fn holds_y() {}"), 1);
-    assert_complains(unheld_invariants(&table("`holds_x`"), "fn holds_x() {}"), 0);
+        |held| format!("# A\n| invariant | held by |\n|---|---|\n| x | {held} |\n## B\n| y |");
+    let unheld = |held, known| unheld_invariants(&[&table(held)], known);
+    assert_complains(unheld("`holds_x`", "fn holds_y() {}"), 1);
+    assert_complains(unheld("a promise", "fn holds_y() {}"), 1);
+    assert_complains(unheld("`holds_x`", "fn holds_x() {}"), 0);
+    let (one, known) = (table("`holds_x`"), "fn holds_x() {}");
+    assert_complains(unheld_invariants(&[&one, &one], known), 1);
+    assert_complains(unheld_invariants(&[&one, "none"], known), 1);
 }
 
 #[test]

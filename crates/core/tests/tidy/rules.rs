@@ -216,30 +216,39 @@ pub(crate) fn unfinished(source: &Source) -> Vec<String> {
     complaints
 }
 
-/// Rows of the table of invariants whose last column names nothing in `known`.
-pub(crate) fn unheld_invariants(text: &str, known: &str) -> Vec<String> {
-    let table = text.split("## Invariants").nth(1).unwrap_or_default();
-    let table = table.split("\n## ").next().unwrap_or_default();
-    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+/// Rows of tables of invariants that name no test or lint, or one that does not exist, and rows
+/// that stand there twice; a text without such a table.
+pub(crate) fn unheld_invariants(texts: &[&str], known: &str) -> Vec<String> {
     let known: BTreeSet<_> = words(known).collect();
-    let held = |row: &&str| {
-        let last = row
-            .trim_end_matches([' ', '|'])
-            .rsplit(" | ")
-            .next()
-            .unwrap_or_default();
-        let mut names = last.split('`').skip(1).step_by(2).peekable();
-        names.peek().is_some() && names.all(|name| known.contains(name))
-    };
-    let complaints: Vec<_> = rows
-        .clone()
-        .filter(|row| !held(row))
-        .map(str::to_string)
-        .collect();
-    match rows.count() {
-        0 => vec!["no table of invariants".to_string()],
-        _ => complaints,
+    let mut complaints = Vec::new();
+    let mut seen = BTreeSet::new();
+    for text in texts {
+        let rows = invariants(text);
+        if rows.is_empty() {
+            complaints.push("no table of invariants".to_string());
+        }
+        for (invariant, held_by) in rows {
+            let mut names = held_by.split('`').skip(1).step_by(2).peekable();
+            if names.peek().is_none() || names.any(|name| !known.contains(name)) {
+                complaints.push(format!("nothing holds: {invariant}"));
+            }
+            if !seen.insert(invariant) {
+                complaints.push(format!("twice: {invariant}"));
+            }
+        }
     }
+    complaints
+}
+
+/// Invariants and what holds them, of all tables of a text that are headed so.
+fn invariants(text: &str) -> Vec<(&str, &str)> {
+    let tables = text.split("| invariant | held by |\n|---|---|\n").skip(1);
+    let rows = tables.flat_map(|table| table.lines().take_while(|line| line.starts_with("| ")));
+    rows.map(|row| {
+        let row = row.trim_matches(['|', ' ']);
+        row.rsplit_once(" | ").unwrap_or((row, ""))
+    })
+    .collect()
 }
 
 /// Rows of a paper's table whose standing is none, whose tests do not exist, or that have none
