@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cellgate_core::adapter::Discard;
+use cellgate_core::terminal;
 
 use files::{files_below, manifests, read, relative, root, rust_files, section};
 use rules::*;
@@ -259,12 +260,25 @@ fn comments_describe_the_code_and_nothing_is_left_unfinished() {
 }
 
 #[test]
-fn every_discard_reason_is_explained_in_the_readme() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
-    for reason in Discard::ALL {
-        let row = format!("| `{}` |", reason.name());
-        assert!(readme.contains(&row), "README.md: no row {row}");
+fn every_discard_reason_is_explained_to_users() {
+    let text = fs::read_to_string(root().join("docs/discards.md")).expect("a document");
+    let of_adapter = Discard::ALL.map(Discard::name);
+    let of_terminal = terminal::Discard::ALL.map(terminal::Discard::name);
+    for (heading, reasons) in [
+        ("At the adapter", &of_adapter[..]),
+        ("At a terminal", &of_terminal[..]),
+    ] {
+        let complaints = unexplained_reasons(&text, heading, reasons);
+        assert!(complaints.is_empty(), "docs/discards.md: {complaints:#?}");
     }
+
+    let head = "## A\n\n| reason | means | caused by | what to do |\n|---|---|---|---|\n";
+    let with = |rows: &str| unexplained_reasons(&format!("{head}{rows}"), "A", &["x"]);
+    assert_complains(with("| `x` | a | b | c |"), 0);
+    assert_complains(with("| `x` | a | b | |"), 1);
+    assert_complains(with("| `y` | a | b | c |"), 1);
+    assert_complains(with("| `x` | a | b | c |\n| `y` | a | b | c |"), 1);
+    assert_complains(with(""), 1);
 }
 
 #[test]

@@ -251,6 +251,29 @@ fn invariants(text: &str) -> Vec<(&str, &str)> {
     .collect()
 }
 
+/// What is wrong with the table of reasons below `heading`: rows without a cell's text, and one
+/// complaint if its reasons are not `reasons`, in this order.
+pub(crate) fn unexplained_reasons(text: &str, heading: &str, reasons: &[&str]) -> Vec<String> {
+    let head = format!("\n## {heading}\n");
+    let text = format!("\n{text}");
+    let section = text.split(&head).nth(1).unwrap_or_default();
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let mut complaints: Vec<_> = rows
+        .clone()
+        .filter(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            cells.len() != 6 || cells[1..5].iter().any(|cell| cell.is_empty())
+        })
+        .map(str::to_string)
+        .collect();
+    let named: Vec<_> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    if named != reasons {
+        complaints.push(format!("{named:?}, and not {reasons:?}"));
+    }
+    complaints
+}
+
 /// Rows of a paper's table whose standing is none, whose tests do not exist, or that have none
 /// without being open.
 pub(crate) fn unshown_statements(text: &str, known: &str) -> Vec<String> {
