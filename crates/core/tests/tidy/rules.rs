@@ -278,7 +278,9 @@ pub(crate) fn unexplained_reasons(text: &str, heading: &str, reasons: &[&str]) -
 /// without being open.
 pub(crate) fn unshown_statements(text: &str, known: &str) -> Vec<String> {
     let known: BTreeSet<_> = words(known).collect();
-    let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let head = "| section | what it says | standing | shown by |\n|---|---|---|---|\n";
+    let table = text.split(head).nth(1).unwrap_or_default();
+    let rows = table.lines().take_while(|line| line.starts_with("| "));
     let is_shown = |row: &&str| {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         let [_, _, _, standing, shown, _] = cells[..] else {
