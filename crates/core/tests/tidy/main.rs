@@ -331,23 +331,37 @@ fn what_a_paper_says_is_shown_by_a_test_that_exists() {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let mut documents = files_below(&root().join("docs"), "md");
-    for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG"] {
-        documents.push(root().join(name).with_extension("md"));
-    }
-    for document in documents {
-        let folder = document.parent().expect("a file has a folder");
-        let complaints = dead_links(folder, &read(&document));
+    for document in documents() {
+        let complaints = dead_links(&document, &read(&document));
         assert!(
             complaints.is_empty(),
             "{}: {complaints:?}",
             relative(&document)
         );
     }
+    let here = root().join("README.md");
+    let text = "# A head, of it\n[a](no-such-file.md), [b](https://x.y), [c](#a-head-of-it)";
+    assert_complains(dead_links(&here, text), 1);
     assert_complains(
-        dead_links(&root(), "[a](no-such-file.md), [b](https://x.y)"),
+        dead_links(&here, "[a](STYLE.md#names), [b](STYLE.md#none)"),
         1,
     );
+    assert_complains(dead_links(&here, "[a](#none)"), 1);
+}
+
+#[test]
+fn lines_of_documents_are_short() {
+    for document in documents() {
+        let complaints = wide_lines(&read(&document));
+        assert!(
+            complaints.is_empty(),
+            "{}: {complaints:#?}",
+            relative(&document)
+        );
+    }
+    assert_complains(wide_lines(&"é".repeat(120)), 0);
+    assert_complains(wide_lines(&"é".repeat(121)), 1);
+    assert_complains(wide_lines(&format!("| {} |", "é".repeat(121))), 0);
 }
 
 #[test]
@@ -360,6 +374,15 @@ fn the_splitter_tells_code_from_comments_and_literals() {
     assert!(source.comments[1].contains("a /* b */ c"));
     let raw = split("let r = r#\"a \" // b\"#; done(); let not_raw = for_r(\"x\");");
     assert!(raw.code[0].contains("done();") && raw.comments[0].is_empty());
+}
+
+/// What people read: the root's documents and those below docs.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = files_below(&root().join("docs"), "md");
+    for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG"] {
+        documents.push(root().join(name).with_extension("md"));
+    }
+    documents
 }
 
 fn check(files: &[PathBuf], complaints: impl Fn(&Path, &Source) -> Vec<String>) {

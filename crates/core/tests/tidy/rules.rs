@@ -50,6 +50,9 @@ const COMMENT_BANS: [&str; 6] = ["TODO", "FIXME", "XXX", "now we", "used to be",
 pub(crate) const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 100;
 
+/// The widest line of a document, rows of tables apart.
+const DOCUMENT_COLUMNS_MAX: usize = 120;
+
 /// Complaints about paths into rooms that come after `room`.
 pub(crate) fn later_rooms(room: &str, source: &Source) -> Vec<String> {
     let place = ROOMS.iter().position(|name| *name == room).expect("a room");
@@ -300,15 +303,49 @@ pub(crate) fn unshown_statements(text: &str, known: &str) -> Vec<String> {
     }
 }
 
-/// Links to files that do not exist.
-pub(crate) fn dead_links(folder: &Path, text: &str) -> Vec<String> {
+/// Links to files that do not exist, or to headings that a file does not have.
+pub(crate) fn dead_links(document: &Path, text: &str) -> Vec<String> {
+    let folder = document.parent().expect("a file has a folder");
+    let leads = |target: &&str| {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let there = folder.join(file);
+        if file.is_empty() {
+            return headings(text).contains(heading);
+        }
+        if heading.is_empty() || there.extension().is_none_or(|found| found != "md") {
+            return there.exists();
+        }
+        std::fs::read_to_string(there).is_ok_and(|text| headings(&text).contains(heading))
+    };
     text.split("](")
         .skip(1)
-        .filter_map(|rest| rest.split([')', '#']).next())
-        .filter(|target| !target.is_empty() && !target.contains("://"))
-        .filter(|target| !folder.join(target).exists())
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains("://"))
+        .filter(|target| !leads(target))
         .map(str::to_string)
         .collect()
+}
+
+/// A document's headings as links name them: small letters, spaces as hyphens, no punctuation.
+fn headings(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase())
+        .map(|line| line.replace(' ', "-"))
+        .map(|line| {
+            line.chars()
+                .filter(|one| one.is_alphanumeric() || "-_".contains(*one))
+                .collect()
+        })
+        .collect()
+}
+
+/// Lines of a document that are wider than 120 columns; rows of tables may be.
+pub(crate) fn wide_lines(text: &str) -> Vec<String> {
+    let lines: Vec<_> = text.lines().map(str::to_string).collect();
+    numbered(&lines, |line| {
+        line.chars().count() > DOCUMENT_COLUMNS_MAX && !line.starts_with('|')
+    })
 }
 
 fn numbered(lines: &[String], bad: impl Fn(&str) -> bool) -> Vec<String> {
