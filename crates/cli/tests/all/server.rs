@@ -580,10 +580,7 @@ fn counters_are_shown_to_people_and_scrapers() {
     let json: Value = serde_json::from_str(&daemon.ok(&["stats", "--json"])).unwrap();
     assert_eq!(json["connections"][0]["stats"]["pdus_transmitted"], 7);
     assert_eq!(json["interfaces"].as_array().unwrap().len(), 2);
-    let adapter = &json["adapters"][0];
-    assert!(adapter["pid"].as_u64() > Some(1), "{adapter}");
-    assert!(adapter["cpu_ns"].as_u64() > Some(0), "{adapter}");
-    assert_eq!(adapter["replaced"], 0);
+    assert!(json["adapters"][0]["cpu_ns"].as_u64() > Some(0), "{json}");
 }
 
 #[test]
@@ -633,9 +630,7 @@ fn what_is_saved_is_what_another_daemon_begins_with() {
     for words in [["vc", "del", "loop.1.40"], ["vc", "del", "a.0.41"]] {
         daemon.ok(&words);
     }
-    for name in ["a", "b", "loop"] {
-        daemon.ok(&["itf", "del", name]);
-    }
+    ["a", "b", "loop"].map(|name| daemon.ok(&["itf", "del", name]));
     let saved = daemon.ok(&["save"]);
     daemon.begin_again(&saved);
     assert_eq!(daemon.ok(&["save"]), saved);

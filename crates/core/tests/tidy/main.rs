@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cellgate_core::adapter::Discard;
+use cellgate_core::terminal;
 
 use files::{files_below, manifests, read, relative, root, rust_files, section};
 use rules::*;
@@ -259,30 +260,48 @@ fn comments_describe_the_code_and_nothing_is_left_unfinished() {
 }
 
 #[test]
-fn every_discard_reason_is_explained_in_the_readme() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
-    for reason in Discard::ALL {
-        let row = format!("| `{}` |", reason.name());
-        assert!(readme.contains(&row), "README.md: no row {row}");
+fn every_discard_reason_is_explained_to_users() {
+    let text = fs::read_to_string(root().join("docs/discards.md")).expect("a document");
+    let of_adapter = Discard::ALL.map(Discard::name);
+    let of_terminal = terminal::Discard::ALL.map(terminal::Discard::name);
+    for (heading, reasons) in [
+        ("At the adapter", &of_adapter[..]),
+        ("At a terminal", &of_terminal[..]),
+    ] {
+        let complaints = unexplained_reasons(&text, heading, reasons);
+        assert!(complaints.is_empty(), "docs/discards.md: {complaints:#?}");
     }
+
+    let head = "## A\n\n| reason | means | caused by | what to do |\n|---|---|---|---|\n";
+    let with = |rows: &str| unexplained_reasons(&format!("{head}{rows}"), "A", &["x"]);
+    assert_complains(with("| `x` | a | b | c |"), 0);
+    assert_complains(with("| `x` | a | b | |"), 1);
+    assert_complains(with("| `y` | a | b | c |"), 1);
+    assert_complains(with("| `x` | a | b | c |\n| `y` | a | b | c |"), 1);
+    assert_complains(with(""), 1);
 }
 
 #[test]
 fn every_invariant_names_a_test_or_lint_that_exists() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("an ARCHITECTURE");
+    let texts = ["ARCHITECTURE.md", "docs/invariants.md"]
+        .map(|document| fs::read_to_string(root().join(document)).expect(document));
     let mut known = fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
     for path in rust_files("crates") {
         known.push_str(&read(&path));
     }
     known.push_str(&fs::read_to_string(root().join("crates/core/clippy.toml")).expect("lints"));
-    let complaints = unheld_invariants(&text, &known);
+    let complaints = unheld_invariants(&texts.each_ref().map(String::as_str), &known);
     assert!(complaints.is_empty(), "{complaints:#?}");
 
     let table =
-        |held| format!("## Invariants\n| a | b |\n|---|---|\n| x | {held} |\n## Rest\n| y |");
-    assert_complains(unheld_invariants(&table("`holds_x`"), "fn holds_y() {}"), 1);
-    assert_complains(unheld_invariants(&table("a promise"), "fn holds_y() {}"), 1);
-    assert_complains(unheld_invariants(&table("`holds_x`"), "fn holds_x() {}"), 0);
+        |held| format!("# A\n| invariant | held by |\n|---|---|\n| x | {held} |\n## B\n| y |");
+    let unheld = |held, known| unheld_invariants(&[&table(held)], known);
+    assert_complains(unheld("`holds_x`", "fn holds_y() {}"), 1);
+    assert_complains(unheld("a promise", "fn holds_y() {}"), 1);
+    assert_complains(unheld("`holds_x`", "fn holds_x() {}"), 0);
+    let (one, known) = (table("`holds_x`"), "fn holds_x() {}");
+    assert_complains(unheld_invariants(&[&one, &one], known), 1);
+    assert_complains(unheld_invariants(&[&one, "none"], known), 1);
 }
 
 #[test]
@@ -299,7 +318,8 @@ fn what_a_paper_says_is_shown_by_a_test_that_exists() {
     }
 
     let row = |standing, shown| {
-        format!("| a | b | c | d |\n|---|---|---|---|\n| 1 | x | {standing} | {shown} |")
+        let head = "| section | what it says | standing | shown by |\n|---|---|---|---|";
+        format!("{head}\n| 1 | x | {standing} | {shown} |")
     };
     let known = "fn shows_x() {}";
     assert_complains(unshown_statements(&row("live", "`shows_x`"), known), 0);
@@ -311,23 +331,37 @@ fn what_a_paper_says_is_shown_by_a_test_that_exists() {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let mut documents = files_below(&root().join("docs"), "md");
-    for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG"] {
-        documents.push(root().join(name).with_extension("md"));
-    }
-    for document in documents {
-        let folder = document.parent().expect("a file has a folder");
-        let complaints = dead_links(folder, &read(&document));
+    for document in documents() {
+        let complaints = dead_links(&document, &read(&document));
         assert!(
             complaints.is_empty(),
             "{}: {complaints:?}",
             relative(&document)
         );
     }
+    let here = root().join("README.md");
+    let text = "# A head, of it\n[a](no-such-file.md), [b](https://x.y), [c](#a-head-of-it)";
+    assert_complains(dead_links(&here, text), 1);
     assert_complains(
-        dead_links(&root(), "[a](no-such-file.md), [b](https://x.y)"),
+        dead_links(&here, "[a](STYLE.md#names), [b](STYLE.md#none)"),
         1,
     );
+    assert_complains(dead_links(&here, "[a](#none)"), 1);
+}
+
+#[test]
+fn lines_of_documents_are_short() {
+    for document in documents() {
+        let complaints = wide_lines(&read(&document));
+        assert!(
+            complaints.is_empty(),
+            "{}: {complaints:#?}",
+            relative(&document)
+        );
+    }
+    assert_complains(wide_lines(&"é".repeat(120)), 0);
+    assert_complains(wide_lines(&"é".repeat(121)), 1);
+    assert_complains(wide_lines(&format!("| {} |", "é".repeat(121))), 0);
 }
 
 #[test]
@@ -340,6 +374,15 @@ fn the_splitter_tells_code_from_comments_and_literals() {
     assert!(source.comments[1].contains("a /* b */ c"));
     let raw = split("let r = r#\"a \" // b\"#; done(); let not_raw = for_r(\"x\");");
     assert!(raw.code[0].contains("done();") && raw.comments[0].is_empty());
+}
+
+/// What people read: the root's documents and those below docs.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = files_below(&root().join("docs"), "md");
+    for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG"] {
+        documents.push(root().join(name).with_extension("md"));
+    }
+    documents
 }
 
 fn check(files: &[PathBuf], complaints: impl Fn(&Path, &Source) -> Vec<String>) {

@@ -50,6 +50,9 @@ const COMMENT_BANS: [&str; 6] = ["TODO", "FIXME", "XXX", "now we", "used to be",
 pub(crate) const LINES_MAX: usize = 800;
 const COLUMNS_MAX: usize = 100;
 
+/// The widest line of a document, rows of tables apart.
+const DOCUMENT_COLUMNS_MAX: usize = 120;
+
 /// Complaints about paths into rooms that come after `room`.
 pub(crate) fn later_rooms(room: &str, source: &Source) -> Vec<String> {
     let place = ROOMS.iter().position(|name| *name == room).expect("a room");
@@ -216,37 +219,71 @@ pub(crate) fn unfinished(source: &Source) -> Vec<String> {
     complaints
 }
 
-/// Rows of the table of invariants whose last column names nothing in `known`.
-pub(crate) fn unheld_invariants(text: &str, known: &str) -> Vec<String> {
-    let table = text.split("## Invariants").nth(1).unwrap_or_default();
-    let table = table.split("\n## ").next().unwrap_or_default();
-    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+/// Rows of tables of invariants that name no test or lint, or one that does not exist, and rows
+/// that stand there twice; a text without such a table.
+pub(crate) fn unheld_invariants(texts: &[&str], known: &str) -> Vec<String> {
     let known: BTreeSet<_> = words(known).collect();
-    let held = |row: &&str| {
-        let last = row
-            .trim_end_matches([' ', '|'])
-            .rsplit(" | ")
-            .next()
-            .unwrap_or_default();
-        let mut names = last.split('`').skip(1).step_by(2).peekable();
-        names.peek().is_some() && names.all(|name| known.contains(name))
-    };
-    let complaints: Vec<_> = rows
+    let mut complaints = Vec::new();
+    let mut seen = BTreeSet::new();
+    for text in texts {
+        let rows = invariants(text);
+        if rows.is_empty() {
+            complaints.push("no table of invariants".to_string());
+        }
+        for (invariant, held_by) in rows {
+            let mut names = held_by.split('`').skip(1).step_by(2).peekable();
+            if names.peek().is_none() || names.any(|name| !known.contains(name)) {
+                complaints.push(format!("nothing holds: {invariant}"));
+            }
+            if !seen.insert(invariant) {
+                complaints.push(format!("twice: {invariant}"));
+            }
+        }
+    }
+    complaints
+}
+
+/// Invariants and what holds them, of all tables of a text that are headed so.
+fn invariants(text: &str) -> Vec<(&str, &str)> {
+    let tables = text.split("| invariant | held by |\n|---|---|\n").skip(1);
+    let rows = tables.flat_map(|table| table.lines().take_while(|line| line.starts_with("| ")));
+    rows.map(|row| {
+        let row = row.trim_matches(['|', ' ']);
+        row.rsplit_once(" | ").unwrap_or((row, ""))
+    })
+    .collect()
+}
+
+/// What is wrong with the table of reasons below `heading`: rows without a cell's text, and one
+/// complaint if its reasons are not `reasons`, in this order.
+pub(crate) fn unexplained_reasons(text: &str, heading: &str, reasons: &[&str]) -> Vec<String> {
+    let head = format!("\n## {heading}\n");
+    let text = format!("\n{text}");
+    let section = text.split(&head).nth(1).unwrap_or_default();
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let mut complaints: Vec<_> = rows
         .clone()
-        .filter(|row| !held(row))
+        .filter(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            cells.len() != 6 || cells[1..5].iter().any(|cell| cell.is_empty())
+        })
         .map(str::to_string)
         .collect();
-    match rows.count() {
-        0 => vec!["no table of invariants".to_string()],
-        _ => complaints,
+    let named: Vec<_> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    if named != reasons {
+        complaints.push(format!("{named:?}, and not {reasons:?}"));
     }
+    complaints
 }
 
 /// Rows of a paper's table whose standing is none, whose tests do not exist, or that have none
 /// without being open.
 pub(crate) fn unshown_statements(text: &str, known: &str) -> Vec<String> {
     let known: BTreeSet<_> = words(known).collect();
-    let rows = text.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let head = "| section | what it says | standing | shown by |\n|---|---|---|---|\n";
+    let table = text.split(head).nth(1).unwrap_or_default();
+    let rows = table.lines().take_while(|line| line.starts_with("| "));
     let is_shown = |row: &&str| {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         let [_, _, _, standing, shown, _] = cells[..] else {
@@ -266,15 +303,49 @@ pub(crate) fn unshown_statements(text: &str, known: &str) -> Vec<String> {
     }
 }
 
-/// Links to files that do not exist.
-pub(crate) fn dead_links(folder: &Path, text: &str) -> Vec<String> {
+/// Links to files that do not exist, or to headings that a file does not have.
+pub(crate) fn dead_links(document: &Path, text: &str) -> Vec<String> {
+    let folder = document.parent().expect("a file has a folder");
+    let leads = |target: &&str| {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let there = folder.join(file);
+        if file.is_empty() {
+            return headings(text).contains(heading);
+        }
+        if heading.is_empty() || there.extension().is_none_or(|found| found != "md") {
+            return there.exists();
+        }
+        std::fs::read_to_string(there).is_ok_and(|text| headings(&text).contains(heading))
+    };
     text.split("](")
         .skip(1)
-        .filter_map(|rest| rest.split([')', '#']).next())
-        .filter(|target| !target.is_empty() && !target.contains("://"))
-        .filter(|target| !folder.join(target).exists())
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains("://"))
+        .filter(|target| !leads(target))
         .map(str::to_string)
         .collect()
+}
+
+/// A document's headings as links name them: small letters, spaces as hyphens, no punctuation.
+fn headings(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase())
+        .map(|line| line.replace(' ', "-"))
+        .map(|line| {
+            line.chars()
+                .filter(|one| one.is_alphanumeric() || "-_".contains(*one))
+                .collect()
+        })
+        .collect()
+}
+
+/// Lines of a document that are wider than 120 columns; rows of tables may be.
+pub(crate) fn wide_lines(text: &str) -> Vec<String> {
+    let lines: Vec<_> = text.lines().map(str::to_string).collect();
+    numbered(&lines, |line| {
+        line.chars().count() > DOCUMENT_COLUMNS_MAX && !line.starts_with('|')
+    })
 }
 
 fn numbered(lines: &[String], bad: impl Fn(&str) -> bool) -> Vec<String> {

@@ -16,8 +16,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::server::governor::{Left, News};
 use cellgate_core::server::{
-    AdapterIndex, ClientId, CountersRoom, Enclosed, EndReason, FromServer, Indication, Output,
-    Peer, Refused, Reopens, Server, ServerConfig, TakenUp,
+    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
+    Reopens, Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -134,13 +134,8 @@ impl Daemon {
     ) -> Result<Self, ServeError> {
         let now = MonotonicClock.now();
         let mut config = server_config(&options.config, laws, &notes, first);
-        let connections = config.admission.adapters.iter().map(|one| one.connections);
-        let room = CountersRoom {
-            adapters: u8::try_from(config.adapters.len()).unwrap_or(u8::MAX),
-            interfaces: u16::try_from(config.limits.interfaces).unwrap_or(u16::MAX),
-            connections: u16::try_from(connections.sum::<u32>()).unwrap_or(u16::MAX),
-        };
-        let made = CountersMemory::create(room).map_err(std::io::Error::other);
+        let made =
+            CountersMemory::create(lives::counters_room(&config)).map_err(std::io::Error::other);
         let (counters, file) = made.map_err(ServeError::of("counters"))?;
         config.counters_len = Some(counters.len() as u64);
         let watchdog = sd_notify::watchdog_enabled().map(|interval| (interval / 2, now));

@@ -32,7 +32,8 @@ fn rows(look: &Look) -> String {
         // Writing to a text cannot fail.
         let _ = writeln!(
             text,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             </tr>",
             escaped(&info.address.to_string()),
             escaped(&info.contract),
             promise(info),

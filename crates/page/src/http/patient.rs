@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::{Instant, Sleep};
 
-/// A stream whose other end may take so long for what it is sent, and no longer.
+/// A stream whose other end has so much time to take what it is sent.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,

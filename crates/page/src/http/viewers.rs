@@ -13,7 +13,7 @@ use crate::watch::Look;
 const OCTETS_PER_S: u64 = 100_000;
 /// Messages that wait for a viewer; one that leaves more unread is dropped.
 const BEHIND_MAX: usize = 8;
-/// However long a message was, the next one waits no longer.
+/// The most that a message waits for the one before, however long that was.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// From one sign of life to the next where nothing changes.
 const ALIVE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cellgate_core::Time;
 use cellgate_core::queue::AttachmentGeometry;
-use cellgate_core::server::{AdapterIndex, ServerConfig};
+use cellgate_core::server::{AdapterIndex, CountersRoom, ServerConfig};
 use rustix::process::Pid;
 
 use super::super::descriptors::Descriptors;
@@ -112,6 +112,16 @@ impl Daemon {
         fit(&mut next, &self.notes, self.hellos());
         next.notes = self.all_notes();
         self.server.handle_config(self.now, next);
+    }
+}
+
+/// What the counters' file has room for.
+pub(super) fn counters_room(config: &ServerConfig) -> CountersRoom {
+    let connections = config.admission.adapters.iter().map(|one| one.connections);
+    CountersRoom {
+        adapters: u8::try_from(config.adapters.len()).unwrap_or(u8::MAX),
+        interfaces: u16::try_from(config.limits.interfaces).unwrap_or(u16::MAX),
+        connections: u16::try_from(connections.sum::<u32>()).unwrap_or(u16::MAX),
     }
 }
 
