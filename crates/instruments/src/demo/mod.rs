@@ -2,6 +2,8 @@
 
 mod live;
 mod plot;
+#[cfg(feature = "page")]
+mod steered;
 mod terminal;
 mod text;
 mod verdict;
@@ -63,6 +65,13 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["seconds", "sweep", "plot", "shared_port", "control_pairs",
           "transmit", "hazard", "idle", "link"])]
     terminal: bool,
+    /// Instead of the phases: all of it in a browser, as long as you like, and you send the flood.
+    /// At IP:PORT of this machine
+    #[cfg(feature = "page")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080",
+          conflicts_with_all = ["seconds", "sweep", "plot", "shared_port", "control_pairs",
+          "transmit", "hazard", "link", "terminal"])]
+    page: Option<std::net::SocketAddr>,
     /// The adapter's idle mode: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
     idle: Idle,
@@ -98,6 +107,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.terminal {
         return terminal::run(Voice { json: args.json });
+    }
+    #[cfg(feature = "page")]
+    if let Some(address) = args.page {
+        return steered::run(Voice { json: args.json }, address, args.idle);
     }
     let seconds = args.seconds.unwrap_or(1.0);
     let mut show = Show::new(args);

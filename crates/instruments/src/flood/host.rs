@@ -10,7 +10,7 @@ use cellgate_host::clock::{MonotonicClock, process_cpu_ns};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{ATTACHMENT, Connection};
+use super::plan::{ATTACHMENT, Connection, HAZARD};
 use crate::live::actor::{Mouth, prefer, started};
 use crate::live::sdu;
 
@@ -28,6 +28,12 @@ pub(crate) enum Order {
     },
     /// Answered by a [`Glance`].
     Look,
+    /// Whether the hazard's PDUs are to be read from here on. Answered by nothing but that it is
+    /// so.
+    Read {
+        /// The third connection.
+        hazard: bool,
+    },
     /// Answered by a [`HostReport`].
     End,
 }
@@ -72,6 +78,8 @@ pub(crate) struct ReaderReport {
 }
 
 struct Reader {
+    /// Whether it reads; one that does not leaves all in its buffer.
+    reads: bool,
     vc: OpenVc,
     connection: Connection,
     next: u64,
@@ -88,6 +96,9 @@ impl Reader {
 
     /// Takes one PDU; whether there was one.
     fn read(&mut self, run: u32) -> bool {
+        if !self.reads {
+            return false;
+        }
         let Some(pdu) = self.vc.next_pdu() else {
             return false;
         };
@@ -138,6 +149,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut readers = Vec::new();
     for connection in &connections {
         readers.push(Reader {
+            reads: true,
             vc: control.open(connection.open(attached.index()), connection.sizes())?,
             connection: *connection,
             next: 0,
@@ -219,6 +231,13 @@ impl Host {
                 delivered: self.readers.iter().map(|r| r.report.delivered).collect(),
                 cpu_ns: process_cpu_ns() - self.cpu_before_ns,
             }),
+            Order::Read { hazard } => {
+                let reader = &mut self.readers[HAZARD];
+                reader.reads = hazard;
+                // Events of what was left there are gone.
+                while reader.read(self.run) {}
+                mouth.say(&())
+            }
             Order::End => mouth.say(&self.report()),
         }
     }

@@ -1,6 +1,9 @@
 //! Senders on ports of their own: sources of PDUs, and the stranger.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
 use cellgate_core::Time;
@@ -17,12 +20,14 @@ use super::plan::{Connection, HAZARD, Hazard, PDU_CELLS, STRANGER_PORT, Strange,
 use super::shared;
 use super::stranger::Stranger;
 use super::wire::{SendPort, Wire};
-use crate::live::actor::{prefer, started};
+use crate::live::actor::{Ear, prefer, started};
 use crate::live::sdu::Name;
 
 /// Cells for nobody that a source lets wait on its port: so many that the adapter, which takes 256
 /// in a step, never finds too few, and so few that what is due has room.
 const EXCESS_CELLS: usize = 1_024;
+/// How long a sender that has nothing to send waits for a word.
+const IDLE: Duration = Duration::from_millis(5);
 
 /// Who a sender's process is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,6 +76,62 @@ pub(crate) struct Task {
     pub(crate) hazard: Hazard,
     /// What the stranger sends.
     pub(crate) strange: Strange,
+    /// Whether the hazard and the stranger do what they are told meanwhile ([`Steer`]), and all
+    /// end when they are told.
+    pub(crate) steered: bool,
+}
+
+/// What senders are told in the middle of a task.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Steer {
+    /// The hazard's rate.
+    pub(crate) hazard: Hazard,
+    /// Whether the stranger scans.
+    pub(crate) scan: bool,
+    /// Whether this is the task's end.
+    pub(crate) over: bool,
+}
+
+/// What a sender was told last.
+#[derive(Clone, Debug)]
+pub(crate) struct Helm {
+    told: Arc<Mutex<Steer>>,
+    /// Told and not done yet.
+    new: Arc<AtomicBool>,
+}
+
+impl Helm {
+    /// Hears until the task's end, in a thread of its own.
+    fn listen(mut ear: Ear, task: &Task) -> Self {
+        let steer = Steer {
+            hazard: task.hazard,
+            scan: task.strange == Strange::Scan,
+            over: false,
+        };
+        let helm = Self {
+            told: Arc::new(Mutex::new(steer)),
+            new: Arc::new(AtomicBool::new(false)),
+        };
+        let listener = helm.clone();
+        std::thread::spawn(move || {
+            // Whoever hears nothing more is ended by its starter.
+            while let Ok(Some(steer)) = ear.hear::<Steer>() {
+                *listener.lock() = steer;
+                listener.new.store(true, Ordering::Release);
+            }
+        });
+        helm
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Steer> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is new.
+    fn turned(&self) -> Option<Steer> {
+        let is_new = self.new.load(Ordering::Relaxed) && self.new.swap(false, Ordering::Acquire);
+        is_new.then(|| *self.lock())
+    }
 }
 
 impl Task {
@@ -158,6 +219,11 @@ impl Source {
         self.maker.make(name, now);
     }
 
+    /// Goes on from `now` at another rate.
+    fn go_on(&mut self, now: Time, end: Time, rate: Hazard) {
+        self.pace = Pace::new(now, end, rate, self.cdvt_ns);
+    }
+
     /// Counts the time since the last release.
     fn pause(&mut self, now: Time) {
         let pause_ns = now.since_ns(self.last);
@@ -195,6 +261,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
         return Ok(());
     };
     prepare(&part, &task, &control.hello().scheduling);
+    if task.steered {
+        let helm = Helm::listen(ear, &task);
+        mouth.say(&steered(part, &task, &mut port, &helm))?;
+        // The port is this process's until it is killed.
+        loop {
+            std::thread::park();
+        }
+    }
     let sent = match part {
         Part::Source(connection) if task.floods_beside(&connection) => {
             beside(&connection, &task, &mut port).to_vec()
@@ -216,7 +290,8 @@ fn prepare(part: &Part, task: &Task, adapter: &Scheduling) {
     match part {
         Part::Source(connection) => {
             let name = format!("cg-source-{}", connection.index + 1);
-            let never_sleeps = task.rate(connection) == Hazard::Max;
+            let may_flood = task.steered && connection.index == HAZARD;
+            let never_sleeps = may_flood || task.rate(connection) == Hazard::Max;
             if never_sleeps || task.floods_beside(connection) {
                 name_thread(&name);
             } else {
@@ -260,6 +335,46 @@ fn beside(connection: &Connection, task: &Task, port: &mut SendPort) -> [Sent; 2
                 source.pause(task.end);
                 return [source.sent, excess.sent];
             }
+        }
+    }
+}
+
+/// Sends as it is told meanwhile.
+fn steered(part: Part, task: &Task, port: &mut SendPort, helm: &Helm) -> Vec<Sent> {
+    match part {
+        Part::Source(connection) => vec![follow(&connection, task, port, helm)],
+        Part::Stranger { open } => {
+            let mut stranger = Stranger::new(BTreeSet::from_iter(open));
+            let (mut sent, mut scans) = (Sent::default(), task.strange == Strange::Scan);
+            loop {
+                match helm.turned() {
+                    Some(Steer { over: true, .. }) => return vec![sent],
+                    Some(Steer { scan, .. }) => scans = scan,
+                    None if scans => sent.sent_cells += port.send(stranger.block()) as u64,
+                    None => std::thread::sleep(IDLE),
+                }
+            }
+        }
+        // One port's senders are not steered.
+        Part::All(_) => Vec::new(),
+    }
+}
+
+fn follow(connection: &Connection, task: &Task, port: &mut SendPort, helm: &Helm) -> Sent {
+    let mut source = Source::new(connection, task);
+    loop {
+        let now = MonotonicClock.now();
+        match helm.turned() {
+            Some(Steer { over: true, .. }) => return source.sent,
+            Some(Steer { hazard, .. }) if connection.index == HAZARD => {
+                source.go_on(now, task.end, hazard);
+            }
+            _ => {}
+        }
+        match source.step(now, port) {
+            Next::Release { .. } => {}
+            Next::Wait(instant) => sleep_until(instant),
+            Next::Over => std::thread::sleep(IDLE),
         }
     }
 }
