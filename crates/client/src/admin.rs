@@ -5,7 +5,7 @@ use std::time::Duration;
 use cellgate_core::line::LineSpec;
 use cellgate_core::server::{
     AdapterInfo, Address, Confirm, ConnectionInfo, CpuTime, Description, DeviceInfo, DeviceSpec,
-    Indication, InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo, Settings,
+    Indication, InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo, Settings, Tried,
 };
 
 use cellgate_shm::CountersView;
@@ -91,6 +91,19 @@ impl Admin {
     pub fn add(&mut self, connection: &Builder) -> Result<String, Error> {
         match self.ask(Request::Add(connection.request()?))? {
             Confirm::Added { contract } => Ok(contract),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Whether the connection could be opened by what is promised so far, and what would be
+    /// reserved for it. The adapter is not asked, and nothing changes: another program may be
+    /// first.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] as opening it would be, with the same offers.
+    pub fn try_open(&mut self, connection: &Builder) -> Result<Tried, Error> {
+        match self.ask(Request::Try(connection.request()?))? {
+            Confirm::Tried(tried) => Ok(*tried),
             other => Err(unexpected(&other)),
         }
     }

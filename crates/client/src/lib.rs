@@ -71,13 +71,14 @@ pub use cellgate_core::contract::{
 pub use cellgate_core::line::{Bottleneck, LineCounts, LineError, LineSpec, Share};
 pub use cellgate_core::queue::SduOptions;
 pub use cellgate_core::server::{
-    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Buffers, Caller, Change,
-    ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, DelayBounds,
-    Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
-    InterfaceCounts, InterfaceInfo, InterfaceRecord, InterfaceSpec, InterfaceState, Link, Loss,
-    MemoryLink, MessageKind, Open, PingFlow, Priority, QueueThreshold, Quota, ReceiveBound,
-    Refused, Reserve, Resource, ResourceInfo, RestInfo, RiskInfo, ServerSection, Settings,
-    SharedCpu, Shortage, Span, ThresholdError, TransmitBound, UdpLink, UserQuota, UserSettings,
+    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Bandwidth, Buffers,
+    Caller, Change, ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts,
+    DelayBounds, Demand, Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle,
+    InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo, InterfaceRecord, InterfaceSpec,
+    InterfaceState, Link, Loss, MemoryLink, MessageKind, Open, PingFlow, Priority, QueueThreshold,
+    Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo, RiskInfo,
+    ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError, TransmitBound, Tried,
+    UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::{CellPseudowire, HeaderForm};
 pub use cellgate_shm::CountersView;

@@ -1,10 +1,11 @@
 //! Whatever is looked at, a few times a second.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cellgate::{Admin, CountersView, Error, Monitor};
-use serde_json::Value;
+use cellgate::{Admin, Connection, CountersView, Error, Monitor};
+use serde_json::{Value, json};
 
 use crate::Stats;
 
@@ -13,6 +14,9 @@ use crate::Stats;
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// However much changes, lists are asked for no more often: their length is the server's work.
 const ASK_AT_MOST: Duration = Duration::from_millis(250);
+
+/// VCIs below are for signalling and management (I.361).
+const FIRST_VCI: u16 = 32;
 
 /// What a look has found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +37,8 @@ pub trait Source: Send {
     /// There is nothing to be seen, and why; the next look may find something.
     fn look(&mut self) -> Result<Look, String>;
 
-    /// Whether a connection would be admitted: by the words of `vc add --dry-run --json`.
+    /// Whether a connection would be admitted at an address, or at a free one of an interface: by
+    /// the words of `vc add --dry-run --json`.
     ///
     /// # Errors
     /// Nobody can tell, and why.
@@ -132,7 +137,31 @@ impl Source for Watch {
         }))
     }
 
-    fn try_open(&mut self, _address: &str, _contract: &str) -> Result<Value, String> {
-        Err("not yet".to_owned())
+    fn try_open(&mut self, address: &str, contract: &str) -> Result<Value, String> {
+        let met = self.met.as_mut().ok_or("there is no server")?;
+        let address = match address.contains('.') {
+            true => address.to_owned(),
+            false => met
+                .free_on(address)
+                .ok_or("all VCIs of that interface are taken")?,
+        };
+        let asked = Connection::builder().address(&*address).contract(contract);
+        match met.admin.try_open(&asked) {
+            Ok(tried) => serde_json::to_value(tried).map_err(|error| error.to_string()),
+            Err(Error::Refused(refused)) => {
+                Ok(json!({ "error": refused.to_string(), "refused": refused }))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Met {
+    /// An address that nobody has on an interface.
+    fn free_on(&self, interface: &str) -> Option<String> {
+        let all = self.stats.connections.iter();
+        let taken: BTreeSet<String> = all.map(|info| info.address.to_string()).collect();
+        let mut candidates = (FIRST_VCI..=u16::MAX).map(|vci| format!("{interface}.0.{vci}"));
+        candidates.find(|address| !taken.contains(address))
     }
 }

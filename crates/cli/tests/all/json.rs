@@ -38,6 +38,16 @@ const VERBS: &[(i32, &str, &[&str])] = &[
     ),
     (
         0,
+        "vc add a.0.41 contract cbr,aal5:pcr=90,max_sdu=9180 --dry-run",
+        &["address", "contract", "demand", "bound", "waits"],
+    ),
+    (
+        3,
+        "vc add a.0.41 contract cbr,aal5:pcr=90000000,max_sdu=9180 --dry-run",
+        &["error", "refused"],
+    ),
+    (
+        0,
         "vc set a.0.40 contract ubr,aal5:max_sdu=8",
         &["address", "contract"],
     ),

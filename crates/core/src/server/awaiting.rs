@@ -105,6 +105,15 @@ impl<B: Bugs> Server<B> {
             || self.tickets.values().any(nobodys)
     }
 
+    /// Whether another request of a user may wait: something is on its way back, beside what
+    /// connection `except` has.
+    pub(super) fn may_wait(&self, uid: u32, except: Option<u32>) -> bool {
+        let of_user = self.awaiting.iter().filter(|one| one.uid == uid).count();
+        let full = self.awaiting.len() >= OF_ALL_MAX;
+        let crowded = full || !self.is_governor(uid) && of_user >= OF_USER_MAX;
+        !crowded && self.is_returning(except)
+    }
+
     /// Has a request wait that a connection, `except`, was refused for; whether it does.
     pub(super) fn awaits(
         &mut self,
@@ -121,10 +130,7 @@ impl<B: Bugs> Server<B> {
             opens,
             refused,
         } = lacking;
-        let governs = self.is_governor(uid);
-        let of_user = self.awaiting.iter().filter(|one| one.uid == uid).count();
-        let crowded = self.awaiting.len() >= OF_ALL_MAX || !governs && of_user >= OF_USER_MAX;
-        if crowded || !self.is_returning(except) {
+        if !self.may_wait(uid, except) {
             return false;
         }
         let now = self.now;

@@ -561,6 +561,7 @@ impl<B: Bugs> Server<B> {
                 self.work.turn.insert(asker.client);
             }
             Request::Describe
+            | Request::Try(_)
             | Request::List { .. }
             | Request::Resources
             | Request::Adapters

@@ -6,8 +6,8 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, CpuTime, DelayBounds, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec,
-    QueueThreshold, Refused, Settings,
+    Address, CpuTime, DelayBounds, Demand, DeviceInfo, DeviceSpec, Idle, InterfaceInfo,
+    InterfaceSpec, QueueThreshold, Refused, Settings,
 };
 use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
@@ -16,7 +16,7 @@ use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// Connections that one control socket has at most.
 pub const CONNECTIONS_PER_SOCKET: u32 = 256;
@@ -100,6 +100,11 @@ pub enum Request {
     /// capability of that connection comes along: the descriptor of the file that its client
     /// writes.
     Open(Open),
+    /// Whether [`Request::Open`] would open such a connection by what is promised so far, and what
+    /// would be reserved for it. The adapter is not asked, and nothing changes. Confirmed by
+    /// [`Confirm::Tried`], or refused as that Open would be, with the same offers. What comes along
+    /// with an Open comes along with it.
+    Try(Open),
     /// Takes the use of a permanent connection ([`Request::Add`]) that nobody uses. Confirmed by
     /// [`Confirm::Opened`].
     Take { address: Address },
@@ -251,6 +256,8 @@ pub enum Confirm {
     /// the file the client writes; of its attachment the same two, and what becomes readable when
     /// the adapter wakes the client.
     Opened(Opened),
+    /// An Open would be confirmed.
+    Tried(Box<Tried>),
     /// The contract has changed. Two descriptors of the connection's new memory, if `memory`.
     Modified {
         /// As from now on.
@@ -376,6 +383,31 @@ pub struct Opened {
     /// What may come early beyond that pace, in nanoseconds: the CDVT, given or assumed, and the
     /// longest stall of the adapter that costs nothing.
     pub receive_early_ns: u64,
+}
+
+/// A connection as it would be opened ([`Request::Try`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tried {
+    /// With its interface's name.
+    pub address: Address,
+    /// The contract in canonical form.
+    pub contract: String,
+    /// What would be taken of each resource.
+    pub demand: Demand,
+    /// Cells/s that it could send: guaranteed, or its share beside what is there.
+    pub transmit: Option<CellRate>,
+    /// Cells/s that it could receive: likewise.
+    pub receive: Option<CellRate>,
+    /// The memory for its PDUs.
+    pub buffers: Buffers,
+    /// How long its PDUs would take at most, beside what its interface has guaranteed.
+    pub bound: DelayBounds,
+    /// The adapter would not rest while it is open.
+    pub keeps_awake: bool,
+    /// An Open would be confirmed once the adapter has let go of what nobody has any more, and
+    /// refused if it does not within 10 s.
+    pub waits: bool,
 }
 
 /// Why a connection has ended though its application did not close it.

@@ -37,6 +37,7 @@ mod machine;
 mod message;
 mod next_step;
 mod offers;
+mod opening;
 mod pages;
 mod plan;
 mod planted;
@@ -83,7 +84,7 @@ pub use machine::Server;
 pub use message::{
     AdapterInfo, Buffers, CONNECTIONS_PER_SOCKET, Caller, Change, Confirm, ConnectionInfo,
     Description, EndReason, FromClient, FromServer, Indication, LIST_MAX, MessageKind, Open,
-    Opened, Request, ResourceInfo, Response, RestInfo, RiskInfo, SharedCpu, VERSION,
+    Opened, Request, ResourceInfo, Response, RestInfo, RiskInfo, SharedCpu, Tried, VERSION,
 };
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};

@@ -9,8 +9,8 @@ use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
-    Enclosed, EndReason, Health, Indication, InterfaceState, On, Planted, Precedence, Refused,
-    RestInfo, RiskInfo, Ticket,
+    Enclosed, EndReason, Health, Indication, InterfaceState, On, Planted, Refused, RestInfo,
+    RiskInfo, Ticket,
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
@@ -320,11 +320,8 @@ impl<B: Bugs> Server<B> {
 
     /// Divides what is not guaranteed on a port among best effort.
     pub(super) fn divide_rest(&mut self, port: On<PortIndex>) {
-        let on_port = self.connections.values_mut().filter(|c| c.port == port);
-        let on_port: Vec<&mut Connection> = on_port.collect();
-        let each = on_port.iter().map(|c| c.plan.precedence());
-        let all = each.fold(Precedence::default(), Precedence::plus);
-        for connection in on_port {
+        let all = self.precedence_on(port);
+        for connection in self.connections.values_mut().filter(|c| c.port == port) {
             let others = all.without(connection.plan.precedence());
             connection.others = connection.others.or(others);
         }

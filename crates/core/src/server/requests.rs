@@ -1,22 +1,17 @@
 //! What each Request does.
 
-use std::collections::BTreeSet;
-
 use super::awaiting::Lacking;
-use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
-use super::interfaces::Found;
+use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage};
 use super::lending::LEASE_MAX_NS;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
     AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
-    Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request,
-    ResourceInfo, Shown, descriptions,
+    Grant, LIST_MAX, On, Open, PingFlow, Refused, Request, ResourceInfo, Shown, descriptions,
 };
-use crate::adapter::{Config, PortIndex, VcId};
+use crate::adapter::{PortIndex, VcId};
 use crate::contract::TrafficContract;
 use crate::keeper::Ask;
-use crate::wire::VpiVci;
 
 /// The longest wait for a loopback cell in nanoseconds.
 const PING_MAX_NS: u64 = 10_000_000_000;
@@ -88,7 +83,7 @@ impl<B: Bugs> Server<B> {
         let at = |address: &Address| self.number_of(asker.client, address).map(Target::Number);
         let begins = matches!(
             request,
-            Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }
+            Request::Open(_) | Request::Try(_) | Request::Take { .. } | Request::Reattach { .. }
         );
         if let Some(uid) = uid.filter(|_| begins) {
             self.check_pages(uid)?;
@@ -212,6 +207,7 @@ impl<B: Bugs> Server<B> {
         match request {
             Request::Open(open) => self.open(asker, open, false, capability),
             Request::Add(open) => self.open(asker, open, true, None),
+            Request::Try(open) => self.try_open(asker, open, capability),
             Request::Close => {
                 let stats = Box::default();
                 Ok(Some(Confirm::Closed { stats }))
@@ -333,168 +329,6 @@ impl<B: Bugs> Server<B> {
             worker,
             room: self.room_of(open),
         }
-    }
-
-    fn open(
-        &mut self,
-        asker: Asker,
-        open: Open,
-        permanent: bool,
-        capability: Option<On<VcId>>,
-    ) -> Outcome {
-        let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
-        let (peer, worker) = (client.peer, client.worker);
-        if !permanent {
-            self.check_socket(asker.client)?;
-        }
-        let Found { address, port } = self.find_interface(&open.address)?;
-        if self.is_away(port.adapter) {
-            return Err(Refused::AdapterAway);
-        }
-        self.check_reserved(asker.client, peer.uid, &address)?;
-        let contract: TrafficContract = open.contract.parse()?;
-        let open = Open {
-            address: address.clone(),
-            contract: contract.to_string(),
-            ..open
-        };
-        let (open, into) = self.chained(peer.uid, port, open, permanent, capability)?;
-        let plan = self.circumstances(&open, port, worker).plan(&contract)?;
-        let ignored = self.bugs.planted(Planted::AddressNotLooked);
-        let there = self.addresses.get(&(port, address.vc)).copied();
-        let there = there.filter(|_| !ignored);
-        let closing = there.is_some_and(|number| self.is_closing(number));
-        if let (Some(number), false) = (there, closing) {
-            let contract = open.contract;
-            return match permanent && self.is_added_by(number, asker, peer) {
-                true => Ok(Some(Confirm::Added { contract })),
-                false => Err(Refused::AddressInUse),
-            };
-        }
-        if self.is_awaited(port, address.vc) && !ignored {
-            return Err(Refused::AddressInUse);
-        }
-        self.check_block(peer.uid, port, address.vc, Connection::is_wanted)?;
-        let number = self.last_number.checked_add(1).ok_or(Refused::TooMany)?;
-        let promised = self.promised();
-        if let Err(mut shortage) = promised.check(peer.uid, port, &plan.demand) {
-            if self.bugs.planted(Planted::ReturningUntold)
-                && let Err(taken) = self.admission.check(peer.uid, port, &plan.demand)
-            {
-                shortage = taken;
-            }
-            let fits = |plan: Plan| promised.check(peer.uid, port, &plan.demand).is_ok();
-            let circumstances = self.circumstances(&open, port, worker);
-            let offers = circumstances.offers(&contract, &shortage, fits);
-            if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-                client.wanted = Some((address, contract));
-            }
-            return Err(offers.refuse(shortage));
-        }
-        let granted = match closing {
-            true => Err(Refused::AddressInUse),
-            false => self
-                .check_block(peer.uid, port, address.vc, |_| true)
-                .and_then(|()| {
-                    let granted = self.admission.admit(peer.uid, port, plan.demand);
-                    granted.map_err(Refused::Admission)
-                }),
-        };
-        let grant = match granted {
-            Ok(grant) => grant,
-            Err(refused) => {
-                let request = match permanent {
-                    true => Request::Add(open),
-                    false => Request::Open(open),
-                };
-                let lacking = Lacking {
-                    capability,
-                    uid: peer.uid,
-                    port,
-                    demand: plan.demand,
-                    opens: Some(address.vc),
-                    refused: false,
-                };
-                return match self.awaits(asker, request, lacking, None) {
-                    true => Ok(None),
-                    false => Err(refused),
-                };
-            }
-        };
-        self.last_number = number;
-        let mut connection = Connection::new(number, address, port, open, plan);
-        connection.grant = Some(grant);
-        connection.into = into;
-        connection.uid = peer.uid;
-        connection.worker = worker;
-        connection.permanent = permanent;
-        connection.opener = Some(asker);
-        if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-            client.connections.insert(asker.connection, number);
-            client.may_have_closed = false;
-            connection.user = Some(User {
-                client: asker.client,
-                pid: peer.pid,
-                connection: asker.connection,
-            });
-        }
-        self.insert(connection);
-        Ok(None)
-    }
-
-    /// Some addresses are for governors, and for whom the configuration names.
-    fn check_reserved(&self, client: ClientId, uid: u32, at: &Address) -> Result<(), Refused> {
-        if self.is_governor(uid) {
-            return Ok(());
-        }
-        let covering = self.config.reserves.iter();
-        let covering = covering.filter(|one| one.covers(at.interface.as_deref(), at.vc));
-        let (mut users, mut groups) = (BTreeSet::new(), BTreeSet::new());
-        let mut reserved = at.vc.vci() < OWN_VCI_MIN;
-        for reserve in covering {
-            users.extend(&reserve.users);
-            groups.extend(&reserve.groups);
-            reserved = true;
-        }
-        let mut mine = self.groups_of(client).iter();
-        if !reserved || users.contains(&uid) || mine.any(|group| groups.contains(group)) {
-            return Ok(());
-        }
-        users.extend([0, self.config.uid]);
-        Err(Refused::Reserved {
-            users: users.into_iter().collect(),
-            groups: groups.into_iter().collect(),
-        })
-    }
-
-    /// Each block of addresses in use costs the adapter a part of its lookup.
-    fn check_block(
-        &self,
-        uid: u32,
-        port: On<PortIndex>,
-        vc: VpiVci,
-        counts: impl Fn(&Connection) -> bool,
-    ) -> Result<(), Refused> {
-        let block = |port, vc: VpiVci| (port, vc.bits() >> Config::BLOCK_BITS);
-        let of_user = self.connections.values();
-        let here = |one: &&Connection| one.uid == uid && one.port.adapter == port.adapter;
-        let of_user = of_user.filter(|one| here(one) && counts(one));
-        let blocks: BTreeSet<_> = of_user.map(|one| block(one.port, one.address.vc)).collect();
-        let most = self.config.adapter(port.adapter).blocks.div_ceil(4);
-        let has = blocks.len() as u64 >= most.into() && !blocks.contains(&block(port, vc));
-        match has && !self.is_governor(uid) {
-            true => Err(Refused::AddressBlocks { most }),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether this very request added the connection, before the server was restarted.
-    fn is_added_by(&self, number: u32, asker: Asker, peer: Peer) -> bool {
-        self.connections.get(&number).is_some_and(|connection| {
-            let done = connection.done.filter(|_| connection.repeatable);
-            let mine = connection.permanent && connection.uid == peer.uid;
-            mine && done.is_some_and(|done| done.id == asker.id)
-        })
     }
 
     pub(super) fn insert(&mut self, connection: Connection) {

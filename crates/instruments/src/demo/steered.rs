@@ -63,6 +63,25 @@ impl Wish {
     }
 }
 
+/// What the visitor has wished so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Helm {
+    /// The place of the slider.
+    flood: u64,
+    scan: bool,
+    stop: bool,
+}
+
+impl Helm {
+    fn steer(&self) -> Steer {
+        Steer {
+            hazard: rate_at(self.flood),
+            scan: self.scan,
+            over: false,
+        }
+    }
+}
+
 /// The hazard's rate at a place of the slider.
 fn rate_at(place: u64) -> Hazard {
     if place >= FLOOD_MOST {
@@ -116,13 +135,9 @@ pub(super) fn run(voice: Voice, address: SocketAddr, idle: Idle) -> anyhow::Resu
     let address = listener.local_addr()?;
     let signals = Signals::listen()?;
     let mut stage = Stage::new(false, port_cells(false), None, idle)?;
-    let mut steer = Steer {
-        hazard: AT_CONTRACT,
-        scan: false,
-        over: false,
-    };
+    let mut helm = Helm::default();
     let before = stage.control.enumerate()?;
-    let mut steered = stage.steer(steer)?;
+    let mut steered = stage.steer(helm.steer())?;
     let (wishes, wished) = channel();
     let newest = Arc::new(Mutex::new(Look::default()));
     let token = token()?;
@@ -131,8 +146,7 @@ pub(super) fn run(voice: Voice, address: SocketAddr, idle: Idle) -> anyhow::Resu
         token: token.clone(),
         wishes,
     };
-    let mut stops = false;
-    *newest.lock().unwrap_or_else(PoisonError::into_inner) = look(&mut stage, &steer, stops)?;
+    *newest.lock().unwrap_or_else(PoisonError::into_inner) = look(&mut stage, &helm)?;
     std::thread::spawn(move || serve(Listener::Tcp(listener), Box::new(shown), Options::default()));
     voice.say(&format!("adapter {}\n", stage.scheduling()))?;
     voice.say(&format!(
@@ -142,19 +156,19 @@ pub(super) fn run(voice: Voice, address: SocketAddr, idle: Idle) -> anyhow::Resu
     while !interrupted(&signals) {
         for wish in latest(&wished) {
             match wish {
-                Wish::Flood(place) => steer.hazard = rate_at(place),
-                Wish::Scan(scan) => steer.scan = scan,
+                Wish::Flood(place) => helm.flood = place,
+                Wish::Scan(scan) => helm.scan = scan,
                 Wish::Stop(stop) => {
-                    stops = stop;
+                    helm.stop = stop;
                     stage.read_hazard(!stop)?;
                 }
             }
-            steered.say(&steer)?;
+            steered.say(&helm.steer())?;
         }
-        let seen = look(&mut stage, &steer, stops)?;
+        let seen = look(&mut stage, &helm)?;
         *newest.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
-    if stops {
+    if helm.stop {
         stage.read_hazard(true)?;
     }
     let (sent, host) = stage.halt(steered, &before)?;
@@ -193,7 +207,7 @@ fn token() -> anyhow::Result<String> {
 }
 
 /// What the page shows of the stage.
-fn look(stage: &mut Stage, steer: &Steer, stops: bool) -> anyhow::Result<Look> {
+fn look(stage: &mut Stage, helm: &Helm) -> anyhow::Result<Look> {
     let state = stage.control.enumerate()?;
     let gaps = stage.control.gaps(false)?;
     let host_cpu_ns = stage.glance()?.cpu_ns;
@@ -223,9 +237,10 @@ fn look(stage: &mut Stage, steer: &Steer, stops: bool) -> anyhow::Result<Look> {
             connections: connections.collect::<anyhow::Result<_>>()?,
         },
         demo: Some(json!({
-            "flood": told(steer.hazard),
-            "scan": steer.scan,
-            "stop": stops,
+            "place": helm.flood,
+            "flood": told(rate_at(helm.flood)),
+            "scan": helm.scan,
+            "stop": helm.stop,
             "host_cpu_ns": host_cpu_ns,
         })),
     })

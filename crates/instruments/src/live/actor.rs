@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -87,7 +88,8 @@ impl Role {
     /// This program in this role.
     pub(crate) fn program(self) -> anyhow::Result<Command> {
         let mut command = this_program()?;
-        command.args(["actor", &self.name()]);
+        // Ctrl-C is this process's alone: it ends the others in order.
+        command.args(["actor", &self.name()]).process_group(0);
         Ok(command)
     }
 }

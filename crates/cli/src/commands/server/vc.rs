@@ -1,6 +1,6 @@
 //! `cellgate vc`: the server's connections.
 
-use cellgate::{Connection, ConnectionInfo, Notification, TrafficContract};
+use cellgate::{CellRate, Connection, ConnectionInfo, Notification, TrafficContract, Tried};
 use cellgate_report::output::{Exit, columns, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
@@ -28,6 +28,9 @@ enum Verb {
         /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
         /// [marks mssar] [queue-threshold PDUS|PERCENT%]
         words: Vec<String>,
+        /// Say what would be reserved, or why it would be refused, and open nothing
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
     Set {
@@ -53,7 +56,11 @@ enum Verb {
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     let json = command.server.json;
     match &command.verb {
-        Verb::Add { address, words } => {
+        Verb::Add {
+            address,
+            words,
+            dry_run,
+        } => {
             let mut words = Words::new(words);
             let contract: String = usage(words.required("contract"))?;
             let mut builder = Connection::builder().address(address).contract(contract);
@@ -75,6 +82,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             builder = builder.completions(!words.flag("no-completions"));
             usage(words.finish())?;
             let mut admin = command.server.admin()?;
+            if *dry_run {
+                return tried(&admin.try_open(&builder)?, json);
+            }
             let contract = admin.add(&builder)?;
             let at: Option<cellgate::Address> = address.parse().ok();
             let interface = at.and_then(|at| at.interface);
@@ -114,6 +124,70 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Verb::Monitor => return monitor::run(command.server.admin()?, json),
     }
     Ok(Exit::Ok)
+}
+
+/// A connection as it would be opened.
+fn tried(tried: &Tried, json: bool) -> anyhow::Result<Exit> {
+    match json {
+        true => print_json_line(tried)?,
+        false => print(&columns(&as_it_would_be(tried)))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn as_it_would_be(tried: &Tried) -> Vec<[String; 2]> {
+    let row = |label: &str, text: String| [label.to_owned(), text];
+    let demand = &tried.demand;
+    let rate = |guaranteed: bool, rate: Option<CellRate>| match (guaranteed, rate) {
+        (_, None) => "-".to_owned(),
+        (true, Some(rate)) => format!("{} cells/s, reserved", rate.cell_s()),
+        (false, Some(rate)) => format!("{} cells/s, its share as things are", rate.cell_s()),
+    };
+    let mut rows = vec![
+        row(&tried.address.to_string(), tried.contract.clone()),
+        row(
+            "transmit",
+            rate(demand.transmit.guaranteed > 0, tried.transmit),
+        ),
+        row(
+            "receive",
+            rate(demand.receive.guaranteed > 0, tried.receive),
+        ),
+        row("memory", format!("{} octets", demand.memory)),
+        row(
+            "adapter CPU",
+            format!(
+                "{} ppm reserved, {} ppm expected",
+                demand.adapter_ppm, demand.adapter_expected_ppm
+            ),
+        ),
+    ];
+    let us = |ns: u64| ns.div_ceil(1_000);
+    if let Some(bound) = tried.bound.transmit {
+        let text = format!(
+            "{} us at most, a stall of {} us included",
+            us(bound.delay_ns),
+            us(bound.stall_ns)
+        );
+        rows.push(row("delay of sending", text));
+    }
+    if let Some(bound) = tried.bound.receive {
+        let text = format!(
+            "{} us at most, a stall of {} us included",
+            us(bound.delay_ns),
+            us(bound.stall_ns)
+        );
+        rows.push(row("delay of receiving", text));
+    }
+    if tried.keeps_awake {
+        rows.push(row("keeps awake", "the adapter would not rest".to_owned()));
+    }
+    let answer = match tried.waits {
+        true => "it would be opened once what is being closed has gone",
+        false => "it would be opened; nothing was reserved",
+    };
+    rows.push(row("answer", answer.to_owned()));
+    rows
 }
 
 fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {

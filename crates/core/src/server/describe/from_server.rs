@@ -67,6 +67,37 @@ macro_rules! stats {
     };
 }
 
+macro_rules! planned {
+    () => {
+        r#"
+            "buffers":{
+                "receive_pdus":4,
+                "receive_octets":8192,
+                "transmit_pdus":11,
+                "transmit_octets":20480
+            },
+            "bound":{
+                "transmit":{
+                    "delay_ns":62006688,
+                    "jitter_ns":31881688,
+                    "queue_ns":352000000,
+                    "pacing_ns":32000000,
+                    "others_ns":6688,
+                    "rest_ns":0,
+                    "stall_ns":30000000
+                },
+                "receive":{
+                    "delay_ns":40000000,
+                    "jitter_ns":40000000,
+                    "rest_ns":0,
+                    "silent_ns":0,
+                    "wake_up_ns":10000000,
+                    "stall_ns":30000000
+                }
+            }"#
+    };
+}
+
 macro_rules! connection {
     () => {
         concat!(
@@ -94,33 +125,9 @@ macro_rules! connection {
                     "seen_ns":81000000000,
                     "now":false
                 },
-                "offer":null,
-                "buffers":{
-                    "receive_pdus":4,
-                    "receive_octets":8192,
-                    "transmit_pdus":11,
-                    "transmit_octets":20480
-                },
-                "bound":{
-                    "transmit":{
-                        "delay_ns":62006688,
-                        "jitter_ns":31881688,
-                        "queue_ns":352000000,
-                        "pacing_ns":32000000,
-                        "others_ns":6688,
-                        "rest_ns":0,
-                        "stall_ns":30000000
-                    },
-                    "receive":{
-                        "delay_ns":40000000,
-                        "jitter_ns":40000000,
-                        "rest_ns":0,
-                        "silent_ns":0,
-                        "wake_up_ns":10000000,
-                        "stall_ns":30000000
-                    }
-                },
-                "stats":"#,
+                "offer":null,"#,
+            planned!(),
+            r#","stats":"#,
             stats!(),
             "}"
         )
@@ -195,7 +202,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":9,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":10,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{
@@ -205,6 +212,26 @@ examples! { Confirm:
             "descriptors":[]
         }]}"#;
     "opened", Self::Opened(_), concat!(r#"{"opened":"#, opened!(), "}"), enclosing: CONNECTION;
+    "tried", Self::Tried(_),
+        concat!(
+            r#"{"tried":{
+                "address":"wan.0.100",
+                "contract":"cbr:pcr=1000,max_sdu=1500",
+                "demand":{
+                    "transmit":{"guaranteed":1000,"best_effort":0},
+                    "receive":{"guaranteed":1000,"best_effort":0},
+                    "adapter_ppm":442,
+                    "adapter_expected_ppm":219,
+                    "worker_ppm":0,
+                    "worker_expected_ppm":0,
+                    "memory":131104,
+                    "connections":1
+                },
+                "transmit":{"cell_s":1000},
+                "receive":{"cell_s":1000},"#,
+            planned!(),
+            r#","keeps_awake":false,"waits":false}}"#
+        );
     // What comes if it has new memory; nothing otherwise.
     "modified", Self::Modified { .. },
         concat!(r#"{"modified":{"opened":"#, opened!(), r#","memory":true}}"#),

@@ -44,10 +44,12 @@ const DEVICE: &[&str] = &["the network device", "any socket of its network names
 
 examples! { Request:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":9}}"#;
+        r#"{"hello":{"version":10}}"#;
     "describe", Self::Describe, r#""describe""#;
     "open", Self::Open(_),
         r#"{"open":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;
+    "try", Self::Try(_),
+        r#"{"try":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;
     "take", Self::Take { .. },
         r#"{"take":{"address":"wan.0.100"}}"#;
     "reattach", Self::Reattach { .. },

@@ -23,4 +23,5 @@ mod rests;
 mod shares;
 mod storm;
 mod take_up;
+mod tries;
 mod world;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Direction, Health, PingFlow, PortHealth, Request,
-    Resource, Response, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Confirm, Direction, Health, PingFlow, PortHealth,
+    Request, Resource, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -26,6 +26,10 @@ struct Storm {
     beside: u32,
     /// Connections that have an attachment in common with one before them.
     shared: usize,
+    /// Connections that were tried and then opened.
+    opened: u32,
+    /// Of these, for what was on its way back.
+    waited: u32,
 }
 
 impl Storm {
@@ -211,6 +215,35 @@ impl Storm {
             if self.world.clients.contains_key(&client) {
                 self.world.respond(client, id, Response::Accept);
             }
+        }
+    }
+
+    /// What trying a connection says is what opening it comes to, and leaves nothing.
+    fn try_then_open(&mut self, seed: u64) {
+        let peer = [ROOT, user(1), user(2)][self.below(3) as usize];
+        let client = self.world.connect(peer);
+        if !self.world.clients.contains_key(&client) {
+            return;
+        }
+        let greeted = self.world.send(client, Request::Hello { version: VERSION });
+        self.world.confirmed(client, greeted).expect("a greeting");
+        let vci = [100 + self.below(8) as u16, 5, 108][self.below(3) as usize];
+        let asked = open(vci, &self.contract());
+        let before = (self.world.promised(), self.world.asks.len());
+        let id = self.world.send(client, Request::Try(asked.clone()));
+        let tried = self.world.confirmed(client, id);
+        let after = (self.world.promised(), self.world.asks.len());
+        assert_eq!(before, after, "seed {seed}: {asked:?} was only tried");
+        let opened = self.world.done(client, Request::Open(asked));
+        match (tried, opened) {
+            (Err(tried), Err(opened)) => assert_eq!(tried, opened, "seed {seed}"),
+            (Ok(Confirm::Tried(tried)), Ok(Confirm::Opened(opened))) => {
+                assert_eq!(tried.address, opened.address, "seed {seed}");
+                assert_eq!(tried.contract, opened.contract, "seed {seed}");
+                self.opened += 1;
+                self.waited += u32::from(tried.waits);
+            }
+            other => panic!("seed {seed}: {other:?}"),
         }
     }
 
@@ -404,8 +437,24 @@ fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
     storm_of(seed, steps, (refusals, crowded, false)).beside
 }
 
-fn storm_of(seed: u64, steps: u32, (refusals, crowded, many): (bool, bool, bool)) -> Storm {
+fn storm_of(seed: u64, steps: u32, manner: (bool, bool, bool)) -> Storm {
     let _seed = Seed(seed);
+    let mut storm = begin(seed, manner);
+    for step in 0..steps {
+        storm.step();
+        storm.check(seed);
+        storm.check_shortages(seed);
+        if step % 64 == 63 {
+            storm.check_at_rest(seed);
+        }
+    }
+    storm.check_at_rest(seed);
+    storm.check_empty(seed);
+    storm
+}
+
+/// A server with an interface, before anything has happened.
+fn begin(seed: u64, (refusals, crowded, many): (bool, bool, bool)) -> Storm {
     let mut config = config();
     config.admission.adapters[0].memory = 8 << 20;
     config.admission.adapters[0].cpu_ppm = 700_000;
@@ -418,7 +467,7 @@ fn storm_of(seed: u64, steps: u32, (refusals, crowded, many): (bool, bool, bool)
     let (mut world, root) = World::with_wan(config);
     assert_eq!(wan("wan").link.memory_peer(), Some("wan"));
     world.hang_up(root);
-    let mut storm = Storm {
+    Storm {
         world,
         random: Pcg64Mcg::seed_from_u64(seed),
         away: false,
@@ -427,18 +476,9 @@ fn storm_of(seed: u64, steps: u32, (refusals, crowded, many): (bool, bool, bool)
         many,
         beside: 0,
         shared: 0,
-    };
-    for step in 0..steps {
-        storm.step();
-        storm.check(seed);
-        storm.check_shortages(seed);
-        if step % 64 == 63 {
-            storm.check_at_rest(seed);
-        }
+        opened: 0,
+        waited: 0,
     }
-    storm.check_at_rest(seed);
-    storm.check_empty(seed);
-    storm
 }
 
 /// Prints the seed of a storm that panics.
@@ -488,4 +528,25 @@ fn whatever_happens_to_many_connections_of_a_socket_the_books_are_right() {
 fn whatever_is_short_what_is_on_its_way_back_is_not() {
     let beside: u32 = seeds(150).map(|seed| storm(seed, 400, false, true)).sum();
     assert!(beside > 5 || seeds(2).count() < 2, "{beside} refusals");
+}
+
+#[test]
+fn whatever_has_happened_what_is_tried_is_what_opens() {
+    let (mut opened, mut waited) = (0, 0);
+    for seed in seeds(100) {
+        let _seed = Seed(seed);
+        let mut storm = begin(seed, (false, seed % 2 == 0, false));
+        for step in 0..200 {
+            storm.step();
+            if step % 4 == 3 {
+                storm.try_then_open(seed);
+            }
+        }
+        opened += storm.opened;
+        waited += storm.waited;
+    }
+    assert!(
+        opened > 300 && waited > 5 || seeds(2).count() < 2,
+        "{opened}, {waited} waited"
+    );
 }
