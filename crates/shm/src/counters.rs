@@ -30,7 +30,7 @@ impl CountersMemory {
     /// # Errors
     /// The kernel refuses.
     pub fn create(room: CountersRoom) -> Result<(Self, OwnedFd), ShmError> {
-        let len = room.len();
+        let len = room.octets();
         let header = counters_header(GENERATION);
         let (map, file) = memfd::create_mine("cellgate-counters", len, len, header)?;
         memfd::seal(&file, FROM_ADAPTER)?;
@@ -62,7 +62,7 @@ impl CountersView {
     /// # Errors
     /// It is not what a server makes, or the kernel refuses.
     pub fn open(file: BorrowedFd<'_>, len: u64) -> Result<Self, ShmError> {
-        let bounds = CountersRoom::LEAST.len()..=CountersRoom::MOST.len();
+        let bounds = CountersRoom::LEAST.octets()..=CountersRoom::MOST.octets();
         let whole = usize::try_from(len).ok();
         let whole = whole.filter(|len| bounds.contains(len) && len.is_multiple_of(PAGE_LEN));
         let len = whole.ok_or(ShmError::Length {

@@ -87,9 +87,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => listen(&args.listen, args.public)?,
     };
     if let Some(daemon) = args.of {
-        die_with_parent(daemon)?;
         let group = group_of(&socket)?;
         become_nobody(group).context("giving privileges up")?;
+        // Only now: another user's process forgets it.
+        die_with_parent(daemon)?;
     }
     if let Some(url) = url(&listener)? {
         eprintln!("cellgate: page at {url}");

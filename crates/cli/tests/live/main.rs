@@ -18,6 +18,8 @@ mod line;
 mod machine;
 mod neighbours;
 mod overload;
+#[cfg(feature = "page")]
+mod page;
 mod quota;
 mod readme;
 mod serve;

@@ -194,6 +194,7 @@ mod tests {
     #[test]
     fn a_stream_ends_a_pdu_that_lacks_its_last_cell_and_no_other() {
         let task = Task {
+            steered: false,
             run: 1,
             begin: Time::ZERO,
             end: Time::from_ns(1_000_000_000),

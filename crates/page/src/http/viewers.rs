@@ -15,6 +15,8 @@ const OCTETS_PER_S: u64 = 100_000;
 const BEHIND_MAX: usize = 8;
 /// The most that a message waits for the one before, however long that was.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+/// When a viewer that is cut off comes again: half a second.
+const AGAIN: &[u8] = b"retry: 500\n";
 /// From one sign of life to the next where nothing changes.
 const ALIVE: Duration = Duration::from_secs(5);
 
@@ -108,9 +110,12 @@ impl Viewers {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let mut shown = lock(&self.shown);
         let told = Arc::clone(&shown.told);
-        let whole = shown.whole.get_or_insert_with(|| match &*told {
-            Ok(look) => event("state", &view::whole(look)),
-            Err(why) => event("gone", why),
+        let whole = shown.whole.get_or_insert_with(|| {
+            let first = match &*told {
+                Ok(look) => event("state", &view::whole(look)),
+                Err(why) => event("gone", why),
+            };
+            [AGAIN, &first].concat().into()
         });
         Some(Viewer {
             whole: whole.clone(),
@@ -144,7 +149,7 @@ mod tests {
         };
         viewers.publish(Ok(look.clone()));
         let mut viewer = viewers.admit().unwrap();
-        assert!(text(&viewer.whole).starts_with("event: state\ndata: {"));
+        assert!(text(&viewer.whole).starts_with("retry: 500\nevent: state\ndata: {"));
         assert!(viewer.changes.try_recv().is_err());
         // Not at once: a message makes all wait for its length.
         std::thread::sleep(Duration::from_millis(100));
@@ -157,7 +162,7 @@ mod tests {
         let gone = text(&viewer.changes.try_recv().unwrap());
         assert_eq!(gone, "event: gone\ndata: no server\n\n");
         let late = viewers.admit().unwrap();
-        assert_eq!(text(&late.whole), gone);
+        assert_eq!(text(&late.whole), format!("retry: 500\n{gone}"));
         assert!(viewers.admit().is_none());
         drop(viewer);
         assert!(viewers.admit().is_some());

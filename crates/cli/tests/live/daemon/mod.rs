@@ -20,6 +20,11 @@ mod state;
 /// One daemon at a time: its adapter keeps a CPU busy.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// As long as this is kept, no other test has a daemon.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A running `cellgate serve`; it ends when it is dropped.
 pub(crate) struct Daemon {
     child: Child,
@@ -31,15 +36,13 @@ impl Daemon {
     /// Starts one with these interfaces and connections. The first measures what cells cost, and
     /// those after it find that.
     pub(crate) fn start(contents: &str) -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::start_by(&[], contents, Some(alone))
+        Self::start_by(&[], contents, Some(alone()))
     }
 
     /// Starts one that is told what cells and PDUs cost: it is ready at once, and admits the same
     /// on every machine.
     pub(crate) fn start_told(contents: &str) -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::told(contents, Some(alone))
+        Self::told(contents, Some(alone()))
     }
 
     /// The same beside others: its adapter is to take no CPU for itself.

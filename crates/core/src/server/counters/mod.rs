@@ -102,7 +102,7 @@ impl CountersRoom {
     };
 
     /// Octets of the file: whole pages.
-    pub const fn len(self) -> usize {
+    pub const fn octets(self) -> usize {
         let (adapters, interfaces) = (self.adapters as usize, self.interfaces as usize);
         // Two of each interface, three of each adapter, and the workers' CPU time.
         let resources = 2 * interfaces + 3 * adapters + 1;
@@ -229,7 +229,7 @@ mod tests {
     impl File {
         fn new() -> Self {
             Self {
-                words: RefCell::new(vec![0; CountersRoom::LEAST.len() / 8]),
+                words: RefCell::new(vec![0; CountersRoom::LEAST.octets() / 8]),
                 loads: Cell::new(0),
                 meets_at: u32::MAX,
             }
@@ -402,7 +402,7 @@ mod tests {
             connections: 2,
         };
         let file = File {
-            words: RefCell::new(vec![0; room.len() / 8]),
+            words: RefCell::new(vec![0; room.octets() / 8]),
             ..File::new()
         };
         assert_eq!(

@@ -65,6 +65,7 @@ fn good() -> Try {
     let events = PDUS.iter().map(|(_, delivered)| delivered).sum();
     Try {
         task: Task {
+            steered: false,
             run: 1,
             begin: Time::ZERO,
             end: Time::from_ns(1_000_000_000),
