@@ -398,7 +398,12 @@ fn systemd_finds_nothing_wrong_with_the_units() {
     let manager = Manager::new();
     let mut command = Command::new("systemd-analyze");
     command.arg("verify");
-    for name in ["cellgate.service", "cellgate.socket"] {
+    for name in [
+        "cellgate.service",
+        "cellgate.socket",
+        "cellgate-page.service",
+        "cellgate-page.socket",
+    ] {
         let text = fs::read_to_string(shipped(name)).expect("a unit");
         // The program need not be installed.
         let program = env!("CARGO_BIN_EXE_cellgate");
@@ -423,6 +428,7 @@ fn what_the_units_name_is_shipped_and_told() {
     assert!(users.contains(&format!("\nu {user} - ")), "{users}");
     for (unit, key) in [
         ("cellgate.service", "Group"),
+        ("cellgate-page.service", "Group"),
         ("cellgate.socket", "SocketUser"),
         ("cellgate.socket", "SocketGroup"),
     ] {

@@ -214,6 +214,15 @@ fn crates_depend_only_on_what_their_place_allows() {
     for (path, complaints) in [("crates/cli/Cargo.toml", 0), ("crates/host/Cargo.toml", 1)] {
         assert_complains(misplaced_dependencies(path, instruments), complaints);
     }
+    let page = "[dependencies]\ncellgate-page.workspace = true\nhyper = \"1\"";
+    for (path, complaints) in [
+        ("crates/cli/Cargo.toml", 0),
+        ("crates/host/Cargo.toml", 2),
+        ("crates/client/Cargo.toml", 2),
+    ] {
+        assert_complains(misplaced_dependencies(path, page), complaints);
+    }
+    assert_complains(misplaced_dependencies("crates/page/Cargo.toml", host), 1);
 }
 
 #[test]

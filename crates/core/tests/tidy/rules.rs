@@ -151,6 +151,9 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         }
         // The product, and what it is measured with, do without the command and the instruments.
         path if path != "crates/cli/Cargo.toml" && of_the_command(name) => true,
+        // HTTP and its runtime are for the page alone, which the command and the demo start.
+        path if !of_the_page(path) && is_of_http(name) => true,
+        "crates/page/Cargo.toml" => name.starts_with("cellgate") && *name != "cellgate",
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
         "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",
         "crates/host/Cargo.toml" => name == "cellgate-lab",
@@ -178,6 +181,16 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
 /// What only the command may depend on.
 fn of_the_command(name: &str) -> bool {
     ["cellgate-instruments", "cellgate-cli"].contains(&name)
+}
+
+/// Who may depend on the page, or on what it is made of.
+fn of_the_page(path: &str) -> bool {
+    let those = ["crates/page", "crates/cli", "crates/instruments"];
+    those.iter().any(|one| path == format!("{one}/Cargo.toml"))
+}
+
+fn is_of_http(name: &str) -> bool {
+    name == "cellgate-page" || name.starts_with("hyper") || name.starts_with("http")
 }
 
 /// Complaints about length and width.

@@ -120,7 +120,13 @@ pub const fn counters_header(generation: u32) -> Header {
     Header {
         kind: FileKind::Counters,
         generation,
-        geometry: [0; 5],
+        geometry: [
+            ADAPTER_LEN as u64,
+            INTERFACE_LEN as u64,
+            RESOURCE_LEN as u64,
+            RECORD_LEN as u64,
+            0,
+        ],
     }
 }
 
