@@ -11,6 +11,8 @@ mod measure;
 mod msna;
 mod notify;
 mod pace;
+#[cfg(feature = "page")]
+mod page;
 mod peers;
 mod police;
 mod process;
@@ -59,6 +61,9 @@ enum Bench {
     /// A connection's round trips, flows, copies and overhead, beside sockets
     Client(client::Args),
     Queue(queue::Args),
+    /// What looking at a daemon costs: 1,000 VCs, 32 viewers
+    #[cfg(feature = "page")]
+    Page(Args),
     /// How late what is paced leaves, beside a thread that sleeps
     Pace(Args),
     /// Throughput of two adapters together, beside that of one
@@ -92,6 +97,8 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),
         Bench::Queue(args) => queue::run(args),
+        #[cfg(feature = "page")]
+        Bench::Page(args) => page::run(args),
         Bench::Pace(args) => pace::run(args),
         Bench::Adapters(args) => adapters::run(args),
         Bench::Rest(args) => rest::run(args),
