@@ -7,6 +7,7 @@ mod early;
 mod error;
 mod gcra;
 mod implied;
+mod meant;
 mod nearest;
 mod need;
 mod print;

@@ -7,7 +7,7 @@ use core::num::NonZeroU32;
 
 use serde::Serialize;
 
-use super::{Aal, CellRate, Increment, Peak, ServiceCategory, TrafficContract, TrafficDescriptor};
+use super::{Aal, Increment, Peak, ServiceCategory, TrafficContract, TrafficDescriptor};
 use source::Source;
 
 /// What is to be sent. Its text is read by [`FromStr`](core::str::FromStr): a kind, and quantities
@@ -42,8 +42,8 @@ enum Traffic {
         frames_mhz: u64,
         /// The largest frame, in thousandths of the mean one: 1,000 at least.
         peak_thousandths: u64,
-        /// Frames are whole packets of an MPEG transport stream, two of which fill eight cells
-        /// (ITU-T H.222.1).
+        /// Frames are whole pairs of an MPEG transport stream's packets, 376 octets (ITU-T
+        /// H.222.1).
         ts: bool,
     },
     /// Packets of one size, `every_ns` nanoseconds apart.
@@ -110,29 +110,27 @@ impl Need {
     /// The kinds that there are, by their words.
     pub const KINDS: [&str; 5] = ["video", "voice", "sensor", "file", "ip"];
 
-    /// Up to three contracts, the strictest promise first. A reader is up `wake_up_ns` nanoseconds
-    /// after it is woken, which a latency includes.
+    /// Up to three contracts, the strictest promise first. Of a latency `spent_ns` nanoseconds go
+    /// by while cells wait at the adapters, and until the reader is up.
     ///
-    /// With B the cells of the largest message, S cells/s those of all messages on the mean, and D
-    /// the time until the next message, or the latency less `wake_up_ns`:
+    /// With L the cells of the largest message, P the time between two, S cells/s those of all
+    /// messages on the mean, B the most that come beyond that (at least L), and D the time until
+    /// the next message, or the latency less `spent_ns`:
     ///
-    /// - steady: PCR = max(S, B / D);
+    /// - steady: PCR = max(S, L / D), and for a latency at least (B + S P) / (D + P);
     /// - bursty, where S is less than that: the same PCR, SCR = S, MBS = B (TM 4.0, 4.4);
     /// - best effort.
     ///
     /// Rates are rounded up to a cell/s. SDUs fill their cells.
     ///
     /// # Errors
-    /// The latency is spent on the wake-up, or the rate is none that a contract can state.
-    pub fn proposals(&self, wake_up_ns: u64) -> Result<Vec<Proposal>, NeedError> {
+    /// The latency is spent, or the rate is none that a contract can state.
+    pub fn proposals(&self, spent_ns: u64) -> Result<Vec<Proposal>, NeedError> {
         let source = Source::of(&self.traffic)?;
         let sustained = source.sustained()?;
-        let peak = match self.left_ns(wake_up_ns)? {
-            None => source.peak()?,
-            Some(left_ns) => source.peak_within(left_ns)?,
-        };
-        let peak = peak.max(sustained);
-        let way_ns = |rate: CellRate| Some(Increment::of(rate).times_ns(source.burst_cells()));
+        let peak = source.peak(self.left_ns(spent_ns)?)?;
+        let way_cells = source.way_cells(peak);
+        let way_ns = Some(Increment::of(peak).times_ns(way_cells));
         let stated = TrafficDescriptor {
             pcr: Some(Peak::Rate(peak)),
             max_sdu: NonZeroU32::new(source.sdu().into()),
@@ -141,8 +139,8 @@ impl Need {
         let mut all = vec![Proposal {
             manner: Manner::Steady,
             contract: both_ways(ServiceCategory::Cbr, stated),
-            way_ns: way_ns(peak),
-            way_most_ns: way_ns(peak),
+            way_ns,
+            way_most_ns: way_ns,
         }];
         let burst = u32::try_from(source.burst_cells()).ok();
         if let (true, Some(mbs)) = (sustained < peak, burst.and_then(NonZeroU32::new)) {
@@ -154,8 +152,8 @@ impl Need {
             all.push(Proposal {
                 manner: Manner::Bursty,
                 contract: both_ways(ServiceCategory::RtVbr, bursty),
-                way_ns: way_ns(peak),
-                way_most_ns: way_ns(sustained),
+                way_ns,
+                way_most_ns: Some(Increment::of(sustained).times_ns(mbs.get().into())),
             });
         }
         let best_effort = TrafficDescriptor {
@@ -171,12 +169,20 @@ impl Need {
         Ok(all)
     }
 
+    /// The same where it does not matter how late a message is.
+    pub const fn ignoring_latency(self) -> Self {
+        Self {
+            latency_ns: None,
+            ..self
+        }
+    }
+
     /// Cells of the largest message.
     ///
     /// # Errors
     /// It is more than a contract can state.
     pub fn largest_cells(&self) -> Result<u64, NeedError> {
-        Ok(Source::of(&self.traffic)?.burst_cells())
+        Ok(Source::of(&self.traffic)?.largest_cells())
     }
 
     /// Whether both ends send such messages.
@@ -184,18 +190,23 @@ impl Need {
         matches!(self.traffic, Traffic::Voice { .. } | Traffic::Ip { .. })
     }
 
+    /// Whether its messages are packets of a network device.
+    pub const fn is_packets(&self) -> bool {
+        matches!(self.traffic, Traffic::Ip { .. })
+    }
+
     /// What a latency leaves to the cells, in nanoseconds; none: no latency is said.
-    fn left_ns(&self, wake_up_ns: u64) -> Result<Option<u64>, NeedError> {
+    fn left_ns(&self, spent_ns: u64) -> Result<Option<u64>, NeedError> {
         let Some(latency_ns) = self.latency_ns else {
             return Ok(None);
         };
-        let left = latency_ns.checked_sub(wake_up_ns).filter(|left| *left > 0);
+        let left = latency_ns.checked_sub(spent_ns).filter(|left| *left > 0);
         left.map(Some).ok_or_else(|| {
             let reason = format!(
-                "latency {}: a reader's wake-up takes {}, which leaves no time to send; ask for \
-                 more, or have the daemon assume less (wake_up_ns)",
+                "latency {}: the reader's wake-up, and the adapters, take {} of it, which leaves no \
+                 time to send; ask for more, or have the daemon assume less (wake_up_ns)",
                 crate::TimeWord(latency_ns),
-                crate::TimeWord(wake_up_ns)
+                crate::TimeWord(spent_ns)
             );
             impossible(reason)
         })

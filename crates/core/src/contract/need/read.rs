@@ -50,8 +50,8 @@ impl Slot {
     /// Its least and its most.
     const fn range(self) -> (u64, u64, &'static str) {
         match self {
-            Self::Rate => (1, 10_000_000_000_000, "1 bit/s to 10000 Gbit/s"),
-            Self::Frames => (1, 1_000_000_000, "0.001 to 1000000 fps"),
+            Self::Rate => (1, 1_000_000_000_000, "1 bit/s to 1000 Gbit/s"),
+            Self::Frames => (1, 1_000_000, "0.001 to 1000 fps"),
             Self::Peak => (1_000, 1_000_000, "1x, the mean frame, to 1000x"),
             Self::Time | Self::Latency => (1, 1_000_000_000_000_000_000, "1 ns to 10^9 s"),
             Self::Size => (1, 1_000_000_000_000_000, "1 B to 1000000 GB"),

@@ -7,9 +7,11 @@ use crate::wire::PAYLOAD_LEN;
 const NS_PER_S: u128 = 1_000_000_000;
 /// Cells of the largest SDU that fills them: 65,512 octets.
 const CELLS_MAX: u64 = 1_365;
-/// Octets of two packets of a transport stream, which fill eight cells (ITU-T H.222.1).
-const TS_UNIT: u64 = 376;
-const TS_UNIT_CELLS: u64 = 8;
+/// Octets of two packets of a transport stream (ITU-T H.222.1). An SDU of n such pairs fills its
+/// cells, (47 n + 1) / 6, where n is 1 more than a multiple of 6.
+const TS_PAIR: u64 = 376;
+/// Pairs of the largest such SDU.
+const TS_PAIRS_MAX: u64 = 169;
 /// Cells of a file's SDUs: the least that hold the default MTU of IP over ATM, 9,180 octets
 /// (RFC 2225).
 const FILE_CELLS: u64 = 192;
@@ -23,15 +25,18 @@ struct Ratio {
     under: u128,
 }
 
-/// Messages that are cut into SDUs of one size at most.
+/// Messages that are cut into SDUs of one size at most. Of k messages in a row no more than B cells
+/// come beyond k - 1 mean messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     /// Octets of the largest SDU.
     sdu: u16,
-    /// B: so many cells beyond what is sustained can come at once.
+    /// Cells of the largest message.
+    largest_cells: u64,
+    /// B, no less.
     burst_cells: u64,
-    /// Cells/s on the mean.
-    sustained: Ratio,
+    /// Cells of a message on the mean.
+    mean: Ratio,
     /// Nanoseconds from a message to the next.
     period: Ratio,
 }
@@ -41,13 +46,15 @@ const fn filling(cells: u64) -> u64 {
     cells * PAYLOAD_LEN as u64 - 8
 }
 
-/// How messages become cells: a bound that is linear in their octets.
+/// How messages become cells: a bound that is linear in their octets, so that messages have no more
+/// cells together than the sum of what it says of each. No such bound is less.
 ///
 /// An SDU of x octets has ceil((x + 8) / 48) <= (x + 55) / 48 cells. A message of x octets that is
 /// cut into SDUs of s = 48 k - 8 octets, of k cells each, and a rest, has (k x + 55 k - 16) / s
-/// cells at most, which one of n s + 41 octets has. One of whole units of a transport stream has
-/// (8 x + 8 * 375) / 376 at most. So k messages of `octets` together have no more than the sum of
-/// what the bound says of each, and none of these can be less.
+/// cells at most, which one of s + 41 octets has. Of a transport stream, x octets are at most
+/// (x + 375) / 376 pairs of packets, and an SDU of j pairs has ceil((47 j + 1) / 6) cells: a message
+/// has (x + 423) / 48 at most in one SDU, and in SDUs of n pairs and k cells
+/// (k x + 375 k + 376 (n - 1)) / (376 n).
 #[derive(Clone, Copy)]
 struct Cutting {
     sdu: u64,
@@ -62,16 +69,7 @@ impl Cutting {
     /// Of messages of up to so many octets: as few SDUs as hold the largest one, of equal sizes.
     fn of(largest: u64, ts: bool) -> Self {
         if ts {
-            let units = largest.div_ceil(TS_UNIT);
-            let most = CELLS_MAX / TS_UNIT_CELLS;
-            let each = units.div_ceil(units.div_ceil(most).max(1));
-            return Self {
-                sdu: each * TS_UNIT,
-                ts,
-                per_octet: TS_UNIT_CELLS.into(),
-                per_message: u128::from(TS_UNIT_CELLS * (TS_UNIT - 1)),
-                over: TS_UNIT.into(),
-            };
+            return Self::of_pairs(largest.div_ceil(TS_PAIR));
         }
         let sdus = largest.div_ceil(filling(CELLS_MAX)).max(1);
         let cells = (largest.div_ceil(sdus) + 8).div_ceil(PAYLOAD_LEN as u64);
@@ -81,7 +79,30 @@ impl Cutting {
         };
         Self {
             sdu: filling(cells),
-            ts,
+            ts: false,
+            per_octet: per_octet.into(),
+            per_message: per_message.into(),
+            over: over.into(),
+        }
+    }
+
+    /// The same of so many pairs of a transport stream's packets.
+    fn of_pairs(largest: u64) -> Self {
+        let sdus = largest.div_ceil(TS_PAIRS_MAX).max(1);
+        let pairs = largest.div_ceil(sdus);
+        // The next that fills its cells.
+        let pairs = pairs.saturating_sub(1).next_multiple_of(6) + 1;
+        let cells = (47 * pairs + 1) / 6;
+        let (per_octet, per_message, over) = match sdus {
+            1 => (1, 423, PAYLOAD_LEN as u64),
+            _ => {
+                let rest = (TS_PAIR - 1) * cells + TS_PAIR * (pairs - 1);
+                (cells, rest, TS_PAIR * pairs)
+            }
+        };
+        Self {
+            sdu: pairs * TS_PAIR,
+            ts: true,
             per_octet: per_octet.into(),
             per_message: per_message.into(),
             over: over.into(),
@@ -90,14 +111,17 @@ impl Cutting {
 
     /// Cells of one message.
     fn cells(&self, octets: u64) -> u64 {
-        let whole = octets / self.sdu * u64::from(aal5_cells(self.sdu as u32));
-        let rest = match (octets % self.sdu, self.ts) {
-            (0, _) => 0,
-            (rest, true) => rest.div_ceil(TS_UNIT) * TS_UNIT_CELLS,
-            // Below 65,536.
-            (rest, false) => aal5_cells(rest as u32).into(),
+        let octets = match self.ts {
+            true => octets.next_multiple_of(TS_PAIR),
+            false => octets,
         };
-        whole + rest
+        // Below 65,536.
+        let of = |octets: u64| u64::from(aal5_cells(octets as u32));
+        let rest = match octets % self.sdu {
+            0 => 0,
+            rest => of(rest),
+        };
+        octets / self.sdu * of(self.sdu) + rest
     }
 }
 
@@ -124,19 +148,12 @@ impl Source {
             }
             Traffic::Ip { bit_s, mtu } => {
                 let sdu = mtu.saturating_add(LLC_SNAP);
-                let bits = 8 * u128::from(mtu);
-                Ok(Self {
-                    sdu,
-                    burst_cells: aal5_cells(sdu.into()).into(),
-                    sustained: Ratio {
-                        over: u128::from(aal5_cells(sdu.into())) * u128::from(bit_s),
-                        under: bits,
-                    },
-                    period: Ratio {
-                        over: bits * NS_PER_S,
-                        under: bit_s.into(),
-                    },
-                })
+                let period = Ratio {
+                    over: 8 * u128::from(mtu) * NS_PER_S,
+                    under: bit_s.into(),
+                };
+                let cells = aal5_cells(sdu.into()).into();
+                Ok(Self::of_one_size(sdu, cells, period))
             }
         }
     }
@@ -149,14 +166,18 @@ impl Source {
     }
 
     fn one_size(cutting: Cutting, octets: u64, period: Ratio) -> Self {
-        let cells = cutting.cells(octets);
+        // At most 65,512.
+        Self::of_one_size(cutting.sdu as u16, cutting.cells(octets), period)
+    }
+
+    fn of_one_size(sdu: u16, cells: u64, period: Ratio) -> Self {
         Self {
-            // At most 65,512.
-            sdu: cutting.sdu as u16,
+            sdu,
+            largest_cells: cells,
             burst_cells: cells,
-            sustained: Ratio {
-                over: u128::from(cells) * NS_PER_S * period.under,
-                under: period.over,
+            mean: Ratio {
+                over: cells.into(),
+                under: 1,
             },
             period,
         }
@@ -183,11 +204,12 @@ impl Source {
         Ok(Self {
             // At most 65,512.
             sdu: cutting.sdu as u16,
+            largest_cells: cutting.cells(largest),
             // No more cells than octets.
             burst_cells: burst.div_ceil(cutting.over) as u64,
-            sustained: Ratio {
+            mean: Ratio {
                 over: 1_000 * cutting.per_octet * rate + 8 * cutting.per_message * frames,
-                under: 8 * 1_000 * cutting.over,
+                under: 8 * frames * cutting.over,
             },
             period,
         })
@@ -197,24 +219,53 @@ impl Source {
         self.sdu
     }
 
+    pub(super) const fn largest_cells(&self) -> u64 {
+        self.largest_cells
+    }
+
     pub(super) const fn burst_cells(&self) -> u64 {
         self.burst_cells
     }
 
-    /// The mean rate.
+    /// S, the mean rate.
     pub(super) fn sustained(&self) -> Result<CellRate, NeedError> {
-        rate(self.sustained.over.div_ceil(self.sustained.under))
+        let Self { mean, period, .. } = self;
+        rate((mean.over * NS_PER_S * period.under).div_ceil(mean.under * period.over))
     }
 
-    /// The rate at which the largest message has left when the next comes.
-    pub(super) fn peak(&self) -> Result<CellRate, NeedError> {
-        let cells = u128::from(self.burst_cells) * NS_PER_S * self.period.under;
-        rate(cells.div_ceil(self.period.over))
+    /// The least rate at which each message has left so many nanoseconds after it came; none: when
+    /// the next comes.
+    ///
+    /// With L the cells of the largest message, P the time between two and D that time: the
+    /// largest leaves within D at L / D. Of those before it no more than B + S P - R P cells are
+    /// left at a rate R, so R (D + P) is at least B + S P.
+    pub(super) fn peak(&self, within_ns: Option<u64>) -> Result<CellRate, NeedError> {
+        let Self { mean, period, .. } = self;
+        let within = within_ns.map_or(*period, whole);
+        let largest = u128::from(self.largest_cells) * NS_PER_S * within.under;
+        let largest = largest.div_ceil(within.over);
+        let both = match within_ns {
+            // By then the one before has left.
+            None => 0,
+            Some(ns) => {
+                let cells = u128::from(self.burst_cells) * mean.under + mean.over;
+                let time = u128::from(ns) * period.under + period.over;
+                (NS_PER_S * period.under * cells).div_ceil(mean.under * time)
+            }
+        };
+        Ok(rate(largest.max(both))?.max(self.sustained()?))
     }
 
-    /// The rate at which the largest message leaves within so many nanoseconds.
-    pub(super) fn peak_within(&self, ns: u64) -> Result<CellRate, NeedError> {
-        rate((u128::from(self.burst_cells) * NS_PER_S).div_ceil(ns.into()))
+    /// Cells that leave from a message's coming to its last, at most, at a rate of
+    /// [`peak`](Self::peak).
+    pub(super) fn way_cells(&self, peak: CellRate) -> u64 {
+        let Self { mean, period, .. } = self;
+        let cells = u128::from(self.burst_cells) * mean.under + mean.over;
+        let sent = u128::from(peak.cell_s()) * period.over * mean.under;
+        let left = (cells * NS_PER_S * period.under).saturating_sub(sent);
+        let left = left.div_ceil(mean.under * NS_PER_S * period.under);
+        // No more than B and a message.
+        self.largest_cells.max(left as u64)
     }
 }
 
