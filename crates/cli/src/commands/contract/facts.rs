@@ -4,7 +4,7 @@ use cellgate::Refused;
 use cellgate_core::contract::{
     CellRate, Increment, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
 };
-use cellgate_core::server::{ReceiveBound, TransmitBound};
+use cellgate_core::server::DelayBounds;
 use cellgate_report::output::wrapped;
 use serde::Serialize;
 
@@ -23,8 +23,8 @@ pub(super) struct Facts {
     way_ns: Option<u64>,
     /// The same of a burst where the line is not.
     way_most_ns: Option<u64>,
-    transmit_bound: Option<TransmitBound>,
-    receive_bound: Option<ReceiveBound>,
+    #[serde(skip)]
+    pub(super) bound: DelayBounds,
     ends: Vec<End>,
     #[serde(skip)]
     usage: Use,
@@ -131,8 +131,7 @@ impl Facts {
             largest_cells: way.cells,
             way_ns: way.ns,
             way_most_ns: way.most_ns,
-            transmit_bound: bound.and_then(|bound| bound.transmit),
-            receive_bound: bound.and_then(|bound| bound.receive),
+            bound: bound.unwrap_or_default(),
             ends: End::all(ends, assumed, trial)?,
             usage,
             commands: commands(contract, usage, &addresses),
@@ -160,22 +159,25 @@ impl Facts {
                 [None, None] => "what nobody has reserved".to_owned(),
             },
         );
+        let cells = match self.largest_cells {
+            1 => "1 cell".to_owned(),
+            cells => format!("{cells} cells"),
+        };
         let way = match (self.way_ns, self.way_most_ns) {
             (Some(way), Some(most)) if most > way => format!(
-                "{} while the line is free, {} at most: {} cells",
+                "{} while the line is free, {} at most: {cells}",
                 ms(way),
-                ms(most),
-                self.largest_cells
+                ms(most)
             ),
-            (Some(way), _) => format!("{}: {} cells", ms(way), self.largest_cells),
-            (None, _) => format!("nothing is promised: {} cells", self.largest_cells),
+            (Some(way), _) => format!("{}: {cells}", ms(way)),
+            (None, _) => format!("nothing is promised: {cells}"),
         };
         line(&format!("way of the {largest}"), &way);
-        let sends = self.transmit_bound.map(|bound| {
+        let sends = self.bound.transmit.map(|bound| {
             let here = bound.others_ns.saturating_add(bound.rest_ns);
             format!("{} to send, a stall {} more", ms(here), ms(bound.stall_ns))
         });
-        let reads = self.receive_bound.map(|bound| {
+        let reads = self.bound.receive.map(|bound| {
             let here = bound.without_stall_ns();
             format!(
                 "{} to its reader, a stall {} more",
@@ -290,9 +292,12 @@ fn commands(contract: &TrafficContract, usage: Use, [here, there]: &[String; 2])
             }
         }
     }
-    all.push(format!(
-        "cellgate vc add {here} contract {contract} --dry-run"
-    ));
+    // Of a message's two ends each was asked for by itself.
+    if usage != Use::OneWay {
+        all.push(format!(
+            "cellgate vc add {here} contract {contract} --dry-run"
+        ));
+    }
     all
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Answer {
 struct Carried {
     manner: Manner,
     contract: String,
+    /// How long PDUs take at the adapters at most.
+    bound: DelayBounds,
     #[serde(flatten)]
     facts: Facts,
 }
@@ -75,10 +77,12 @@ impl Answer {
                 most_ns: one.way_most_ns,
             };
             let facts = Facts::of(&one.contract, usage, way, assumed, trial.as_mut());
+            let facts = facts.map_err(Failure::Other)?;
             Ok(Carried {
                 manner: one.manner,
                 contract: one.contract.to_string(),
-                facts: facts.map_err(Failure::Other)?,
+                bound: facts.bound,
+                facts,
             })
         };
         let contracts = proposals.into_iter().map(carried);
