@@ -401,7 +401,8 @@ fn a_caret_stands_under_a_mistake() {
     for (arguments, shown) in [
         (
             &["cbr:pcr=1.5k"][..],
-            "a multiplier needs a unit: cps or bps; did you mean kbit/s?\n  cbr:pcr=1.5k\n              ^\n",
+            "a multiplier needs a unit: cps or bps; did you mean kbit/s?\n\
+             \x20 cbr:pcr=1.5k\n              ^\n",
         ),
         (
             &["vbr", "--strict"],

@@ -64,7 +64,7 @@ enum Traffic {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} (at octet {at})")]
 pub struct NeedError {
-    /// Octets of the text before the mistake; all of them: something is missing.
+    /// Octets of the text before the mistake; `usize::MAX`: the whole cannot be had.
     pub at: usize,
     /// What is wrong, and what would do.
     pub reason: String,
@@ -203,8 +203,8 @@ impl Need {
         let left = latency_ns.checked_sub(spent_ns).filter(|left| *left > 0);
         left.map(Some).ok_or_else(|| {
             let reason = format!(
-                "latency {}: the reader's wake-up, and the adapters, take {} of it, which leaves no \
-                 time to send; ask for more, or have the daemon assume less (wake_up_ns)",
+                "latency {}: the reader's wake-up, and the adapters, take {} of it, which leaves \
+                 no time to send; ask for more, or have the daemon assume less (wake_up_ns)",
                 crate::TimeWord(latency_ns),
                 crate::TimeWord(spent_ns)
             );

@@ -17,7 +17,8 @@ const NEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 200 };
 /// Messages of a run.
 const MESSAGES: u64 = 40;
 /// From a message's being handed over to its last octet's being read, beside its cells at their
-/// rate: two steps of 10 us at each adapter, a cell time, 5 us on the way, 20 us to wake the reader.
+/// rate: two steps of 10 us at each adapter, a cell time, 5 us on the way, and 20 us until the
+/// reader is up.
 const BESIDE_NS: u64 = 70_000;
 
 /// A need, and the messages of who has it: octets of each, so many nanoseconds apart.

@@ -61,7 +61,7 @@ impl Trial {
         &mut self,
         contract: &TrafficContract,
     ) -> Result<Result<Tried, Refused>, Error> {
-        let asked = Connection::builder().address(&self.address.to_string());
+        let asked = Connection::builder().address(self.address.to_string());
         match self.admin.try_open(&asked.contract(contract.to_string())) {
             Ok(tried) => Ok(Ok(tried)),
             Err(Error::Refused(refused)) => Ok(Err(refused)),

@@ -47,14 +47,15 @@ const fn filling(cells: u64) -> u64 {
 }
 
 /// How messages become cells: a bound that is linear in their octets, so that messages have no more
-/// cells together than the sum of what it says of each. No such bound is less.
+/// cells together than the sum of what it says of each. Some messages have as many.
 ///
 /// An SDU of x octets has ceil((x + 8) / 48) <= (x + 55) / 48 cells. A message of x octets that is
 /// cut into SDUs of s = 48 k - 8 octets, of k cells each, and a rest, has (k x + 55 k - 16) / s
-/// cells at most, which one of s + 41 octets has. Of a transport stream, x octets are at most
-/// (x + 375) / 376 pairs of packets, and an SDU of j pairs has ceil((47 j + 1) / 6) cells: a message
-/// has (x + 423) / 48 at most in one SDU, and in SDUs of n pairs and k cells
-/// (k x + 375 k + 376 (n - 1)) / (376 n).
+/// cells at most, which one of s + 41 octets has.
+///
+/// Of a transport stream, x octets are at most (x + 375) / 376 pairs of packets, and an SDU of j
+/// pairs has ceil((47 j + 1) / 6) cells: in one SDU a message has (x + 423) / 48 at most, and in
+/// SDUs of n pairs and k cells (k x + 375 k + 376 (n - 1)) / (376 n).
 #[derive(Clone, Copy)]
 struct Cutting {
     sdu: u64,
