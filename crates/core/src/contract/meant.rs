@@ -49,6 +49,11 @@ pub(super) fn meant(text: &str, at: usize, kind: Kind) -> Option<&'static str> {
         Kind::ExpectedCategory(_) => {
             nearest(word(at, |c| c.is_ascii_alphanumeric() || c == '-'), &WORDS)
         }
+        Kind::ExpectedColon => {
+            let rest = text.get(at..).unwrap_or_default().trim_start();
+            rest.starts_with(|c: char| c.is_ascii_digit())
+                .then_some(":pcr=")
+        }
         Kind::UnknownParameter(_) => {
             let said = word(at, |c| c.is_ascii_alphanumeric() || "_=".contains(c));
             let end = said.find('=').map_or(said.len(), |end| end + 1);

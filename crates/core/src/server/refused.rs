@@ -86,15 +86,21 @@ pub struct Shortage {
     pub limit: Option<String>,
 }
 
-/// A rate as it is typed: in tenths of 10^6 bit/s of cells' payloads, rounded down.
+/// A rate as it is typed.
 fn in_bits(resource: Resource, amount: u64) -> String {
     match resource {
         Resource::TransmitBandwidth | Resource::ReceiveBandwidth => {
-            let tenths = u128::from(amount) * 8 * PAYLOAD_LEN as u128 / 100_000;
-            format!(" ({}.{} Mbit/s)", tenths / 10, tenths % 10)
+            format!(" ({})", mbit_s(amount))
         }
         _ => String::new(),
     }
+}
+
+/// Cells/s as a contract's text states them in bit/s: 10^6 bit/s of cells' payloads, to the nearest
+/// tenth.
+pub fn mbit_s(cell_s: u64) -> String {
+    let tenths = (u128::from(cell_s) * 8 * PAYLOAD_LEN as u128 + 50_000) / 100_000;
+    format!("{}.{} Mbit/s", tenths / 10, tenths % 10)
 }
 
 fn limited(limit: Option<&str>) -> String {

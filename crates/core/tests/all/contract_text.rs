@@ -714,6 +714,8 @@ fn a_mistake_says_what_was_meant() {
         ("cbr:pcr=8 lightyears", None),
         ("cbr:rx:pcr=3 tx:none", None),
         ("cbr,pcr=3", None),
+        ("cbr 8Mbps", Some(":pcr=")),
+        ("cbr pcr=8Mbps", None),
     ] {
         let error = TrafficContract::parse(text, Strictness::Extended).unwrap_err();
         assert_eq!(error.meant, meant, "{text}: {error}");
