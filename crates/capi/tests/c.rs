@@ -87,7 +87,8 @@ fn run(name: &str, arguments: &[&str], daemon: &Daemon) -> Option<String> {
 }
 
 const CROSSED: &str = "\
-the server said no: not enough transmit bandwidth: 2000000 cells/s needed, 1000000 free; \
+the server said no: not enough transmit bandwidth: 2000000 cells/s \
+(768.0 Mbit/s) needed, 1000000 (384.0 Mbit/s) free; \
 this would fit: cbr,aal5:pcr=1000000
 copied, uu 7, clp 1
 in place, 8 octets

@@ -34,6 +34,20 @@ of it: the reader's wake-up                -  10000000
 jitter at most, ns                  32480606  40250000
 behind a full buffer, ns more       15048000         -
 
+share of the line     35.40 % each way
+way of the largest    1.368 ms: 171 cells
+delay at the adapter  at most 0.723 ms to send, a stall 30.875 ms more; 10.250
+                      ms to its reader, a stall 30.000 ms more
+memory                876576 octets
+CPU time              a server that runs tells it
+fits now              no server was asked
+commands
+  cellgate recv --vc ITF.VPI.VCI --contract cbr,aal5:pcr=125000,max_sdu=8192
+  cellgate send --vc ITF.VPI.VCI --contract cbr,aal5:pcr=125000,max_sdu=8192 \\
+    FILE
+  cellgate vc add ITF.VPI.VCI contract cbr,aal5:pcr=125000,max_sdu=8192 \\
+    --dry-run
+
 assumed: the documented defaults, as no server runs
   CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
   a reader is up after 10000000 ns; the adapter stands still for 30000000 ns
@@ -98,6 +112,16 @@ T of the PDU, ns                           -       2832
 buffer, PDUs                               -      14512
 buffer, octets                             -     929792
 
+share of the line     what nobody has reserved
+way of the largest    nothing is promised: 1 cell
+delay at the adapter  nothing is promised
+memory                1511424 octets
+CPU time              a server that runs tells it
+fits now              no server was asked
+commands
+  cellgate recv --vc ITF.VPI.VCI --contract ubr:tx:none,rx:max_sdu=40
+  cellgate vc add ITF.VPI.VCI contract ubr:tx:none,rx:max_sdu=40 --dry-run
+
 assumed: the documented defaults, as no server runs
   CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
   a reader is up after 10000000 ns; the adapter stands still for 30000000 ns
@@ -140,6 +164,18 @@ of it: the adapter's stall          30875000        -
 jitter at most, ns                  32482606        -
 behind a full buffer, ns more       20570000        -
 
+share of the line     28.32 % to send
+way of the largest    1.870 ms: 187 cells
+delay at the adapter  at most 0.723 ms to send, a stall 30.875 ms more
+memory                259936 octets
+CPU time              a server that runs tells it
+fits now              no server was asked
+commands
+  cellgate send --vc ITF.VPI.VCI --contract \\
+    cbr,aal34:tx:pcr=100000,max_sdu=8192,rx:none FILE
+  cellgate vc add ITF.VPI.VCI contract \\
+    cbr,aal34:tx:pcr=100000,max_sdu=8192,rx:none --dry-run
+
 assumed: the documented defaults, as no server runs
   CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
   a reader is up after 10000000 ns; the adapter stands still for 30000000 ns
@@ -178,6 +214,18 @@ of it: the adapter's stall                 -  30000000
 of it: the reader's wake-up                -   1500000
 jitter at most, ns                         -  31750000
 
+share of the line     0.29 % to receive
+way of the largest    1.000 ms: 1 cell
+delay at the adapter  at most 1.750 ms to its reader, a stall 30.000 ms more
+memory                69632 octets
+CPU time              a server that runs tells it
+fits now              no server was asked
+commands
+  cellgate recv --vc ITF.VPI.VCI --contract \\
+    cbr,aal0:tx:none,rx:pcr=1000,cdvt=3ms
+  cellgate vc add ITF.VPI.VCI contract cbr,aal0:tx:none,rx:pcr=1000,cdvt=3ms \\
+    --dry-run
+
 assumed: the documented defaults, as no server runs
   CDVT where none is said 1000000 ns, line of 353207 cells/s, 29 cells at once
   a reader is up after 1500000 ns; the adapter stands still for 30000000 ns
@@ -210,12 +258,31 @@ fn who_sends_bursts_has_credits_of_the_peak_rate() {
 
 #[test]
 fn json_names_its_units() {
+    let canonical = "vbr,aal5:tx:none,rx:pcr=3000,max_sdu=40,scr=1000,mbs=21";
     let output = contract(&["vbr,aal5:pcr=3000,scr=1000,mbs=21,sdu=40,tx:none", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let expected = serde_json::json!({
         "contract": "vbr,aal5:tx:none,rx:pcr=3000,max_sdu=40,scr=1000,mbs=21",
         "libatm": null,
+        "commands": [
+            format!("cellgate recv --vc ITF.VPI.VCI --contract {canonical}"),
+            format!("cellgate vc add ITF.VPI.VCI contract {canonical} --dry-run"),
+        ],
+        "ends": [{
+            "contract": canonical,
+            "memory_octets": 69_632,
+            "cpu_reserved_ppm": null,
+            "cpu_expected_ppm": null,
+            "fits": null,
+            "refused": null,
+            "offer": null,
+        }],
+        "largest_cells": 21,
+        "transmit_share_ppm": null,
+        "receive_share_ppm": 2_832,
+        "way_ns": 7_000_000,
+        "way_most_ns": 21_000_000,
         "category": "rt-vbr",
         "aal": "aal5",
         "police": "frame",
@@ -334,7 +401,8 @@ fn a_caret_stands_under_a_mistake() {
     for (arguments, shown) in [
         (
             &["cbr:pcr=1.5k"][..],
-            "a multiplier needs a unit: cps or bps\n  cbr:pcr=1.5k\n              ^\n",
+            "a multiplier needs a unit: cps or bps; did you mean kbit/s?\n\
+             \x20 cbr:pcr=1.5k\n              ^\n",
         ),
         (
             &["vbr", "--strict"],

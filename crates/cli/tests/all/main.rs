@@ -6,6 +6,7 @@ mod daemon;
 mod bench_client;
 mod captures;
 mod contract;
+mod contract_for;
 mod decode;
 mod delays;
 mod fed;

@@ -23,6 +23,10 @@ fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
+fn without_digits(word: &str) -> String {
+    word.replace(|c: char| c.is_ascii_digit(), "")
+}
+
 #[test]
 fn its_commands_for_a_server_work_and_print_what_it_says() {
     let section = "A server for applications";
@@ -51,8 +55,16 @@ fn its_commands_for_a_server_work_and_print_what_it_says() {
     let said = stdout(&output);
     // Advice stands behind an error.
     let (mut left, printed) = (words(&said).into_iter(), words(printed));
+    let mut before = "";
     for word in &printed {
-        assert!(left.any(|one| one == *word), "{word}: {said}");
+        // How fast this machine is decides how much of what is free is offered.
+        let is_offer = before == "fit:";
+        let is_it = |one: &str| match is_offer {
+            true => without_digits(one) == without_digits(word),
+            false => one == *word,
+        };
+        assert!(left.any(is_it), "{word}: {said}");
+        before = word;
     }
 }
 

@@ -1,10 +1,22 @@
 /// A text that is no contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} (at octet {at})")]
+#[error("{} (at octet {at})", self.reason())]
 pub struct ContractError {
     /// Octets of the text before the mistake.
     pub at: usize,
     pub kind: ContractErrorKind,
+    /// What was probably meant by what stands there; none: nothing is near.
+    pub meant: Option<&'static str>,
+}
+
+impl ContractError {
+    /// What is wrong, and what was probably meant.
+    pub fn reason(&self) -> String {
+        match self.meant {
+            Some(meant) => format!("{}; did you mean {meant}?", self.kind),
+            None => self.kind.to_string(),
+        }
+    }
 }
 
 /// What is wrong at the place.

@@ -90,7 +90,8 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn error_at<T>(&self, at: usize, kind: Kind) -> Result<T, ContractError> {
-        Err(ContractError { at, kind })
+        let meant = None;
+        Err(ContractError { at, kind, meant })
     }
 
     pub(super) fn starts_with(&self, word: &str) -> bool {
@@ -149,8 +150,12 @@ impl<'a> Scanner<'a> {
         }
         let whole = self.natural();
         let fraction = self.fraction();
+        self.blanks_before_a_unit();
         let thousands = self.thousands();
-        let unit = self.unit(thousands)?;
+        let unit = match self.bits_a_second() {
+            true => Unit::Bits,
+            false => self.unit(thousands)?,
+        };
         let Some(whole) = whole else {
             return self.error_at(start, Kind::RateRange);
         };
@@ -165,6 +170,22 @@ impl<'a> Scanner<'a> {
             Ok(cell_s) => Ok(RawRate::Cells(cell_s.unsigned_abs())),
             Err(_) => self.error_at(start, Kind::RateRange),
         }
+    }
+
+    /// Blanks, if letters are behind them.
+    fn blanks_before_a_unit(&mut self) {
+        let blanks = self.rest().iter().take_while(|c| **c == b' ').count();
+        if self.rest().get(blanks).is_some_and(u8::is_ascii_alphabetic) {
+            self.at += blanks;
+        }
+    }
+
+    /// `bit/s` or `b/s`, which libatm does not know.
+    fn bits_a_second(&mut self) -> bool {
+        let words: [&[u8]; 2] = [b"bit/s", b"b/s"];
+        let found = words.iter().find(|word| self.rest().starts_with(word));
+        self.at += found.map_or(0, |word| word.len());
+        found.is_some()
     }
 
     /// `max`: unlike the other words, this and units are lower case only.

@@ -10,6 +10,7 @@ use core::num::NonZeroU32;
 use core::str::FromStr;
 
 use super::ContractErrorKind as Kind;
+use super::meant::meant;
 use super::scan::{RawRate, Scanner};
 use super::{
     Aal, CellRate, ContractError, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
@@ -36,6 +37,7 @@ impl TrafficContract {
     ///
     /// [`Strictness::Extended`] adds:
     ///
+    /// - `bit/s` and `b/s` for `bps`, and blanks before a unit: `8Mbit/s`, `8 Mb/s`.
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
     /// - In every list: `scr=` and `scr0=` (a rate, rounded down), `mbs=` and `burst=` (cells),
     ///   `cdvt=` and `dvt=` (times, as `250us`), `fixed`, `jitter=low|default|high`.
@@ -50,7 +52,13 @@ impl TrafficContract {
                 Strictness::Extended => &OURS,
             },
         };
-        parser.contract()
+        parser.contract().map_err(|error| ContractError {
+            meant: match strictness {
+                Strictness::Strict => None,
+                Strictness::Extended => meant(text, error.at, error.kind),
+            },
+            ..error
+        })
     }
 }
 

@@ -36,7 +36,7 @@ struct Judged {
 enum Unopened {
     Refused(Refused),
     /// There is not enough for this contract.
-    Short(Refused, (Address, TrafficContract)),
+    Short(Refused, Box<(Address, TrafficContract)>),
     /// This very request has added it before.
     Added {
         contract: String,
@@ -105,7 +105,7 @@ impl<B: Bugs> Server<B> {
             let refused = circumstances
                 .offers(&contract, &shortage, fits)
                 .refuse(shortage);
-            return Err(Unopened::Short(refused, (at.address, contract)));
+            return Err(Unopened::Short(refused, Box::new((at.address, contract))));
         }
         let room = match closing {
             true => Err(Refused::AddressInUse),
@@ -138,7 +138,7 @@ impl<B: Bugs> Server<B> {
             Err(Unopened::Added { contract }) => return Ok(Some(Confirm::Added { contract })),
             Err(Unopened::Short(refused, wanted)) => {
                 if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-                    client.wanted = Some(wanted);
+                    client.wanted = Some(*wanted);
                 }
                 return Err(refused);
             }

@@ -20,6 +20,8 @@ pub struct Prospect {
     /// As the adapter would serve it.
     pub terms: Terms,
     pub buffers: Buffers,
+    /// Octets of memory that would be charged to it.
+    pub memory: u64,
     /// How long its PDUs would take at most.
     pub bound: DelayBounds,
     /// How early a PDU may come by its peak rate, and by its sustained rate, in nanoseconds; none:
@@ -81,6 +83,7 @@ impl Possible {
         Ok(Prospect {
             terms: plan.terms,
             buffers: plan.buffers(),
+            memory: plan.demand.memory,
             bound: plan.bound(others),
             policing_ns: plan.terms.policing_ns(clump_cells),
         })

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapter::Refusal;
 use crate::contract::ContractError;
-use crate::wire::CellPseudowire;
+use crate::wire::{CellPseudowire, PAYLOAD_LEN};
 
 /// What admission hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -58,8 +58,10 @@ impl fmt::Display for Resource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[error(
-    "not enough {resource}: {needed} {} needed, {free} free{}{}{}",
+    "not enough {resource}: {needed} {}{} needed, {free}{} free{}{}{}",
     resource.unit(),
+    in_bits(*resource, *needed),
+    in_bits(*resource, *free),
     quota_of(*quota),
     limited(limit.as_deref()),
     offered(offer.as_deref(), others)
@@ -82,6 +84,23 @@ pub struct Shortage {
     /// The limit of the machine that leaves no more; none: the configuration does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+}
+
+/// A rate as it is typed.
+fn in_bits(resource: Resource, amount: u64) -> String {
+    match resource {
+        Resource::TransmitBandwidth | Resource::ReceiveBandwidth => {
+            format!(" ({})", mbit_s(amount))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Cells/s as a contract's text states them in bit/s: 10^6 bit/s of cells' payloads, to the nearest
+/// tenth.
+pub fn mbit_s(cell_s: u64) -> String {
+    let tenths = (u128::from(cell_s) * 8 * PAYLOAD_LEN as u128 + 50_000) / 100_000;
+    format!("{}.{} Mbit/s", tenths / 10, tenths % 10)
 }
 
 fn limited(limit: Option<&str>) -> String {
@@ -322,7 +341,7 @@ impl From<ContractError> for Refused {
     fn from(error: ContractError) -> Self {
         Self::Contract {
             at: u32::try_from(error.at).unwrap_or(u32::MAX),
-            reason: error.kind.to_string(),
+            reason: error.reason(),
         }
     }
 }

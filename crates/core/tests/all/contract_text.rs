@@ -673,3 +673,55 @@ fn a_size_is_committed_to_and_aal34_says_how_many_pdus_at_once() {
     let strict = TrafficContract::parse("cbr:fixed", Strictness::Strict);
     assert!(strict.is_err());
 }
+
+#[test]
+fn rates_are_read_as_people_write_them() {
+    for (text, canonical) in [
+        ("cbr:pcr=8Mbit/s", "cbr:pcr=20833"),
+        ("cbr:pcr=8Mb/s", "cbr:pcr=20833"),
+        ("cbr:pcr=8 Mbps", "cbr:pcr=20833"),
+        ("cbr:pcr=8 Mbit/s,sdu=40", "cbr:pcr=20833,max_sdu=40"),
+        ("cbr:pcr=0.008  Gb/s", "cbr:pcr=20833"),
+        (
+            "vbr:scr=3840bit/s,mbs=3,min_pcr=385 b/s",
+            "vbr:min_pcr=2,scr=10,mbs=3",
+        ),
+        ("cbr:tx:pcr=100 cps,rx:none", "cbr:tx:pcr=100,rx:none"),
+    ] {
+        assert_eq!(extended(text).to_string(), canonical, "{text}");
+        let strict = TrafficContract::parse(text, Strictness::Strict);
+        assert!(strict.is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_mistake_says_what_was_meant() {
+    for (text, meant) in [
+        ("crb:pcr=3", Some("cbr")),
+        ("cbr,aal6:pcr=3", Some("aal0")),
+        ("video", None),
+        ("cbr:rate=8Mbps", Some("pcr=")),
+        ("cbr:prc=8Mbps", Some("pcr=")),
+        ("cbr:pcr=3,maxsdu=5", Some("max_sdu=")),
+        ("cbr:pcr=3,tx:mtu=5", Some("max_sdu=")),
+        ("cbr:whatever=3", None),
+        ("cbr:pcr=8M", Some("Mbit/s")),
+        ("cbr:pcr=8k,sdu=4", Some("kbit/s")),
+        ("cbr:pcr=8Mbit", Some("Mbit/s")),
+        ("cbr:pcr=8Mbits/s", Some("Mbit/s")),
+        ("cbr:pcr=8 MBPS", Some("Mbps")),
+        ("cbr:pcr=8BPS", Some("bps")),
+        ("cbr:pcr=8 lightyears", None),
+        ("cbr:rx:pcr=3 tx:none", None),
+        ("cbr,pcr=3", None),
+        ("cbr 8Mbps", Some(":pcr=")),
+        ("cbr pcr=8Mbps", None),
+    ] {
+        let error = TrafficContract::parse(text, Strictness::Extended).unwrap_err();
+        assert_eq!(error.meant, meant, "{text}: {error}");
+        assert_eq!(error.to_string().contains("did you mean"), meant.is_some());
+        // libatm's texts are another language.
+        let strict = TrafficContract::parse(text, Strictness::Strict).unwrap_err();
+        assert_eq!(strict.meant, None, "{text}");
+    }
+}

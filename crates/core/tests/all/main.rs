@@ -9,6 +9,7 @@ mod application;
 mod contract_credit;
 mod contract_gcra;
 mod contract_implied;
+mod contract_need;
 mod contract_terms;
 mod contract_text;
 mod fault;

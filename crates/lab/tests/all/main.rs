@@ -10,6 +10,7 @@ mod ethernet;
 mod experiments;
 mod hostile;
 mod l4atm;
+mod needs;
 mod neighbours;
 mod oracle;
 mod ports;

@@ -7,6 +7,8 @@ use cellgate_core::server::{AdapterIndex, Precedence, Prospect, Refused};
 use cellgate_host::server::{Config, Onto};
 use serde::Serialize;
 
+use super::trial::Trial;
+
 /// The assumptions that the command line makes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
@@ -51,12 +53,13 @@ pub(super) struct Told {
 
 impl Assumed {
     /// Those of the server that runs, else the defaults.
-    pub(super) fn find(said: &Said) -> anyhow::Result<Self> {
+    /// With a server on whose interface these are: what it would open there.
+    pub(super) fn find(said: &Said) -> anyhow::Result<(Self, Option<Trial>)> {
         let path = said.socket.clone().unwrap_or_else(cellgate::socket_path);
         let is_wanted = said.socket.is_some() || said.interface.is_some();
-        let mut assumed = match Admin::at(&path) {
+        let (mut assumed, trial) = match Admin::at(&path) {
             Ok(admin) => Self::of_server(admin, said.interface.as_deref())?,
-            Err(Error::NoServer { .. }) if !is_wanted => Self::defaults(),
+            Err(Error::NoServer { .. }) if !is_wanted => (Self::defaults(), None),
             Err(error) => return Err(error.into()),
         };
         if let Some(line) = said.line {
@@ -65,7 +68,7 @@ impl Assumed {
         if let Some(wake_up_ns) = said.wake_up_ns {
             assumed.config.admission.wake_up_ns = wake_up_ns;
         }
-        Ok(assumed)
+        Ok((assumed, trial))
     }
 
     fn defaults() -> Self {
@@ -81,7 +84,10 @@ impl Assumed {
         }
     }
 
-    fn of_server(mut admin: Admin, interface: Option<&str>) -> anyhow::Result<Self> {
+    fn of_server(
+        mut admin: Admin,
+        interface: Option<&str>,
+    ) -> anyhow::Result<(Self, Option<Trial>)> {
         let settings = admin.settings()?;
         let config = Config {
             adapters: settings.adapters,
@@ -119,7 +125,8 @@ impl Assumed {
             let each = others.map(|info| assumed.precedence(info));
             assumed.on.others = each.fold(Precedence::default(), Precedence::plus);
         }
-        Ok(assumed)
+        let trial = interface.map(|interface| Trial::on(admin, &interface));
+        Ok((assumed, trial.transpose()?))
     }
 
     /// Cells of a connection that go before those of others.
@@ -173,15 +180,20 @@ impl Assumed {
         }
     }
 
-    /// The same for people.
-    pub(super) fn text(&self) -> String {
-        let whose = match &self.of {
+    /// Whose they are, for people.
+    pub(super) fn whose(&self) -> String {
+        match &self.of {
             Source::Defaults => "the documented defaults, as no server runs".to_owned(),
             Source::Server(server, None) => format!("as {server} has it, which runs"),
             Source::Server(server, Some(name)) => {
                 format!("as {server} has it, which runs, on its interface {name}")
             }
-        };
+        }
+    }
+
+    /// The same for people.
+    pub(super) fn text(&self) -> String {
+        let whose = self.whose();
         let told = self.told();
         let rests = match told.late_ns {
             0 => "does not rest".to_owned(),

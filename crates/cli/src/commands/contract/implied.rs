@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::Mistake;
 use super::assumed::{Assumed, Told};
+use super::facts::{Facts, Use, Way};
+use super::trial::Trial;
 
 /// Octets of an AAL0 SDU: a cell without its HEC.
 const AAL0_SDU: u32 = 52;
@@ -28,6 +30,8 @@ pub(super) struct Implied {
     wake_up_ns: u64,
     transmit: Option<Transmit>,
     receive: Option<Receive>,
+    #[serde(flatten)]
+    facts: Facts,
     /// Why no server of these settings opens it, whatever machine it is on.
     refused: Option<String>,
     assumed: Told,
@@ -96,11 +100,14 @@ impl Implied {
     pub(super) fn of(
         contract: &TrafficContract,
         assumed: &Assumed,
+        trial: Option<&mut Trial>,
         text: &str,
-    ) -> Result<Self, Mistake> {
+    ) -> anyhow::Result<Result<Self, Mistake>> {
         let directions = [contract.transmit, contract.receive];
         for descriptor in directions.into_iter().flatten() {
-            check_sdu(contract, &descriptor, text)?;
+            if let Err(mistake) = check_sdu(contract, &descriptor, text) {
+                return Ok(Err(mistake));
+            }
         }
         let prospect = assumed.prospect(contract).ok();
         let in_context = |descriptor| Direction {
@@ -110,7 +117,11 @@ impl Implied {
             prospect,
         };
         let refused = assumed.refused(contract);
-        Ok(Self {
+        let mut cells = directions.into_iter().flatten();
+        let cells = cells.next().map_or(0, |one| in_context(one).stream().cells);
+        let way = Way::of(contract, cells.into(), assumed.line());
+        Ok(Ok(Self {
+            facts: Facts::of(contract, Use::AsItIs, way, assumed, trial)?,
             contract: contract.to_string(),
             libatm: contract.libatm_text(),
             category: contract.category,
@@ -124,7 +135,7 @@ impl Implied {
             refused: refused.map(|refused| refused.to_string()),
             assumed: assumed.told(),
             assumed_text: assumed.text(),
-        })
+        }))
     }
 
     /// The canonical form, an empty line, a table with a column for each direction, what is
@@ -241,7 +252,8 @@ impl Implied {
         let refused = refused.map(|why| format!("\na server refuses it: {why}\n"));
         let (contract, refused) = (&self.contract, refused.unwrap_or_default());
         let (table, assumed) = (table(&rows), &self.assumed_text);
-        format!("{contract}\n\n{table}\n{assumed}{refused}")
+        let facts = self.facts.to_text("", "largest");
+        format!("{contract}\n\n{table}\n{facts}\n{assumed}{refused}")
     }
 }
 

@@ -1,6 +1,7 @@
 //! `cellgate vc`: the server's connections.
 
 use cellgate::{CellRate, Connection, ConnectionInfo, Notification, TrafficContract, Tried};
+use cellgate_core::server::mbit_s;
 use cellgate_report::output::{Exit, columns, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
@@ -135,13 +136,22 @@ fn tried(tried: &Tried, json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// As the adapter has it, and as people type it.
+fn rate_words(rate: CellRate) -> String {
+    format!(
+        "{} cells/s ({})",
+        rate.cell_s(),
+        mbit_s(rate.cell_s().into())
+    )
+}
+
 fn as_it_would_be(tried: &Tried) -> Vec<[String; 2]> {
     let row = |label: &str, text: String| [label.to_owned(), text];
     let demand = &tried.demand;
     let rate = |guaranteed: bool, rate: Option<CellRate>| match (guaranteed, rate) {
         (_, None) => "-".to_owned(),
-        (true, Some(rate)) => format!("{} cells/s, reserved", rate.cell_s()),
-        (false, Some(rate)) => format!("{} cells/s, its share as things are", rate.cell_s()),
+        (true, Some(rate)) => format!("{}, reserved", rate_words(rate)),
+        (false, Some(rate)) => format!("{}, its share as things are", rate_words(rate)),
     };
     let mut rows = vec![
         row(&tried.address.to_string(), tried.contract.clone()),
@@ -296,9 +306,7 @@ fn delays(info: &ConnectionInfo) -> Vec<[String; 2]> {
 /// Everything about one.
 fn in_full(info: &ConnectionInfo) -> String {
     let stats = &info.stats;
-    let rate = |rate: Option<cellgate::CellRate>| {
-        rate.map_or("-".to_owned(), |rate| format!("{} cells/s", rate.cell_s()))
-    };
+    let rate = |rate: Option<cellgate::CellRate>| rate.map_or("-".to_owned(), rate_words);
     let promise = if info.guaranteed {
         "guaranteed"
     } else {
