@@ -630,7 +630,7 @@ fn what_is_saved_is_what_another_daemon_begins_with() {
     for words in [["vc", "del", "loop.1.40"], ["vc", "del", "a.0.41"]] {
         daemon.ok(&words);
     }
-    ["a", "b", "loop"].map(|name| daemon.ok(&["itf", "del", name]));
+    let _: [String; 3] = ["a", "b", "loop"].map(|name| daemon.ok(&["itf", "del", name]));
     let saved = daemon.ok(&["save"]);
     daemon.begin_again(&saved);
     assert_eq!(daemon.ok(&["save"]), saved);
