@@ -146,16 +146,16 @@ pub fn columns(rows: &[impl AsRef<[String]>]) -> String {
 
 /// A table whose first row is its heads, as it fits the terminal that it is for, if it is for one.
 pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    fitted(rows, terminal_columns())
+    fitted(rows, width())
 }
 
 /// Columns of text where standard output is no terminal, and of a wide terminal.
-const TEXT: usize = 80;
+pub const TEXT: usize = 80;
 
 /// A head, and words behind it on as many lines as they take within the terminal and 80 columns. A
 /// word that is longer has a line of its own.
 pub fn wrapped(head: &str, words: &str) -> String {
-    filled(head, words, terminal_columns().unwrap_or(TEXT).min(TEXT))
+    filled(head, words, width().unwrap_or(TEXT).min(TEXT))
 }
 
 fn filled(head: &str, words: &str, width: usize) -> String {
@@ -178,8 +178,14 @@ fn filled(head: &str, words: &str, width: usize) -> String {
     text
 }
 
-/// Columns of the terminal that standard output is.
-fn terminal_columns() -> Option<usize> {
+/// Columns that there are for what is printed: `$COLUMNS`, else those of the terminal that standard
+/// output is; none where it is no terminal: then nothing bounds them.
+pub fn width() -> Option<usize> {
+    let told = std::env::var("COLUMNS").ok();
+    let told = told.and_then(|columns| columns.trim().parse().ok());
+    if told.is_some_and(|columns| columns > 0) {
+        return told;
+    }
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

@@ -20,7 +20,6 @@ pub(crate) mod top;
 mod transfer;
 pub(crate) mod tun;
 pub(crate) mod vc;
-mod words;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

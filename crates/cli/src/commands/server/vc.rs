@@ -1,13 +1,15 @@
 //! `cellgate vc`: the server's connections.
 
-use cellgate::{Connection, ConnectionInfo, Notification, TrafficContract};
+use cellgate::{
+    Builder, Connection, ConnectionInfo, Notification, QueueThreshold, TrafficContract,
+};
 use cellgate_report::output::{Exit, columns, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::quantity::{MarksWord, NotifyWord};
-use super::words::Words;
-use super::{Server, monitor, usage};
+use super::{Server, monitor};
+use crate::words::WORDS;
 
 /// Connections: add, set, del, show, monitor.
 #[derive(clap::Args)]
@@ -20,60 +22,98 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Opens a permanent connection: ADDRESS contract TEXT [OPTIONS]
+    /// Open a permanent connection
+    ///
+    /// Words stand in any order behind the address; hyphens before them are optional.
+    #[command(override_usage = "cellgate vc add [OPTIONS] ADDRESS contract TEXT [WORD VALUE]...")]
     Add {
         /// [interface.]vpi.vci
         address: String,
-        /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
-        /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
-        /// [marks mssar] [queue-threshold PDUS|PERCENT%]
-        words: Vec<String>,
+        #[command(flatten)]
+        words: AddWords,
     },
-    /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
+    /// Change the contract of a permanent connection that nobody uses
+    #[command(override_usage = "cellgate vc set [OPTIONS] ADDRESS contract TEXT")]
     Set {
         /// [interface.]vpi.vci
         address: String,
-        /// contract TEXT
-        words: Vec<String>,
+        /// The contract, as `cellgate contract` explains them
+        #[arg(long, value_name = "TEXT", help_heading = WORDS)]
+        contract: String,
     },
-    /// Deletes a permanent connection
+    /// Delete a permanent connection
     Del {
         /// [interface.]vpi.vci
         address: String,
     },
-    /// Lists connections, or tells all of one
+    /// List connections, or tell all of one
+    #[command(visible_aliases = ["list", "ls", "sh"])]
     Show {
         /// [interface.]vpi.vci
         address: Option<String>,
     },
-    /// Tells of connections and interfaces that come, change and go
+    /// Tell of connections and interfaces that come, change and go
     Monitor,
+}
+
+/// The words of a permanent connection.
+#[derive(clap::Args)]
+#[command(next_help_heading = WORDS)]
+struct AddWords {
+    /// The contract, as `cellgate contract` explains them
+    #[arg(long, value_name = "TEXT")]
+    contract: String,
+    /// PDUs that may wait to be sent [default: by contract]
+    #[arg(long, value_name = "PDUS")]
+    transmit_pdus: Option<u32>,
+    /// PDUs that may wait to be read [default: by contract]
+    #[arg(long, value_name = "PDUS")]
+    receive_pdus: Option<u32>,
+    /// The fill of the receive queue that wakes the reader: 12 (PDUs) or 75%
+    #[arg(long, value_name = "PDUS|PERCENT%")]
+    queue_threshold: Option<QueueThreshold>,
+    /// When events tell of cells: every-cell, first-cell, last-cell, first-and-last-cell, polled or
+    /// silent:EVENTS:TIME [default: last-cell]
+    #[arg(long, value_name = "WHEN")]
+    notify: Option<NotifyWord>,
+    /// The cells of AAL0 carry blocks, whose first and last events tell of [default: none]
+    #[arg(long, value_name = "mssar|none")]
+    marks: Option<MarksWord>,
+    /// No event tells that a PDU has been sent
+    #[arg(long)]
+    no_completions: bool,
+}
+
+impl AddWords {
+    fn builder(&self, address: &str) -> Builder {
+        let mut builder = Connection::builder()
+            .address(address)
+            .contract(&*self.contract)
+            .completions(!self.no_completions);
+        if let Some(pdus) = self.transmit_pdus {
+            builder = builder.transmit_pdus(pdus);
+        }
+        if let Some(pdus) = self.receive_pdus {
+            builder = builder.receive_pdus(pdus);
+        }
+        if let Some(threshold) = self.queue_threshold {
+            builder = builder.queue_threshold(threshold);
+        }
+        if let Some(NotifyWord(notification)) = self.notify {
+            builder = builder.notification(notification);
+        }
+        if let Some(MarksWord(marks)) = self.marks {
+            builder = builder.marks(marks);
+        }
+        builder
+    }
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     let json = command.server.json;
     match &command.verb {
         Verb::Add { address, words } => {
-            let mut words = Words::new(words);
-            let contract: String = usage(words.required("contract"))?;
-            let mut builder = Connection::builder().address(address).contract(contract);
-            if let Some(pdus) = usage(words.value("transmit-pdus"))? {
-                builder = builder.transmit_pdus(pdus);
-            }
-            if let Some(pdus) = usage(words.value("receive-pdus"))? {
-                builder = builder.receive_pdus(pdus);
-            }
-            if let Some(threshold) = usage(words.value("queue-threshold"))? {
-                builder = builder.queue_threshold(threshold);
-            }
-            if let Some(NotifyWord(notification)) = usage(words.value("notify"))? {
-                builder = builder.notification(notification);
-            }
-            if let Some(MarksWord(marks)) = usage(words.value("marks"))? {
-                builder = builder.marks(marks);
-            }
-            builder = builder.completions(!words.flag("no-completions"));
-            usage(words.finish())?;
+            let builder = words.builder(address);
             let mut admin = command.server.admin()?;
             let contract = admin.add(&builder)?;
             let at: Option<cellgate::Address> = address.parse().ok();
@@ -92,11 +132,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
                 }
             }
         }
-        Verb::Set { address, words } => {
-            let mut words = Words::new(words);
-            let contract: String = usage(words.required("contract"))?;
-            usage(words.finish())?;
-            command.server.admin()?.set(address, &contract)?;
+        Verb::Set { address, contract } => {
+            command.server.admin()?.set(address, contract)?;
             if json {
                 // In canonical form, as it is shown.
                 let contract: TrafficContract = contract.parse()?;
