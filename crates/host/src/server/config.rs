@@ -1,7 +1,9 @@
 //! The configuration file: TOML, every key optional, unknown keys refused.
 
 mod adapters;
+mod annotated;
 mod check;
+mod keys;
 mod reserve;
 
 use std::fs::File;
@@ -25,8 +27,10 @@ use super::QuotaSection;
 use crate::adapter::AdapterOptions;
 use crate::sys::{AdapterCpus, Cpus, SchedulingRequest, expected_cpu};
 pub use adapters::serialize as serialize_adapters;
+pub use annotated::{annotated, new as new_config};
 use check::Mistake;
 pub use check::{Onto, at_place, place_of};
+pub use keys::{Key, SECTIONS, Section, Unset, plain};
 #[cfg(test)]
 pub(super) use reserve::{NAMES_MAX, RESERVES_MAX};
 
