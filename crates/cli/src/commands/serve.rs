@@ -21,7 +21,8 @@ const AS_ADAPTER: &str = "--as-adapter";
 /// SIGUSR1 ends the daemon alone: connections go on, and the next daemon takes them up.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration (TOML); without, one interface `lo` that receives what it sends
+    /// The configuration (TOML); without, the interface lo, which receives what it sends, and a and
+    /// b, which are joined
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Be the adapter's process

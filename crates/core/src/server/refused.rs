@@ -157,7 +157,7 @@ pub enum Refused {
     /// No such interface.
     #[error("no such interface")]
     NoInterface,
-    /// The address names no interface, and there are several.
+    /// The address names no interface, and there are several, of which none is `lo`.
     #[error("the address names no interface; name one of: {}", names.join(", "))]
     InterfaceUnnamed {
         /// Those that there are.
