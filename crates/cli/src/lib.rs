@@ -6,6 +6,7 @@
 
 mod captured;
 mod commands;
+mod completion;
 mod input;
 mod progress;
 pub mod words;
@@ -81,7 +82,7 @@ fn arranged(command: clap::Command) -> clap::Command {
         "json" | "socket" => arg.help_heading("Server and output"),
         _ => arg,
     });
-    command.mut_subcommands(arranged)
+    completion::with_candidates(command).mut_subcommands(arranged)
 }
 
 /// Whether the command that is called is to print JSON.
@@ -95,6 +96,7 @@ fn wants_json(matches: &ArgMatches) -> bool {
 
 /// Does what the program's arguments say.
 pub fn run() -> ExitCode {
+    completion::complete();
     let command = command();
     let spelled = Spelled::of(&command, std::env::args_os());
     let read = command.try_get_matches_from(&spelled.args);

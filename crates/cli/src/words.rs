@@ -83,6 +83,11 @@ impl Spelled {
         Self { args, known, words }
     }
 
+    /// The words of its verb, as options of clap.
+    pub(crate) fn known(&self) -> impl Iterator<Item = &str> {
+        self.known.iter().map(String::as_str)
+    }
+
     /// Whether it asks for JSON.
     pub(crate) fn wants_json(&self) -> bool {
         let mut options = self.args.iter().take_while(|arg| *arg != "--");

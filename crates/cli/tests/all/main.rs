@@ -5,6 +5,7 @@ mod daemon;
 
 mod bench_client;
 mod captures;
+mod completions;
 mod contract;
 mod decode;
 mod delays;

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{Server, usage};
+use crate::completion;
 use crate::words::WORDS;
 
 const ADD_USAGE: &str = "\
@@ -42,6 +43,7 @@ enum Verb {
     /// Remove an interface that has no connections
     Del {
         /// Its name
+        #[arg(add = completion::interfaces())]
         name: String,
     },
     /// Impair the line on which an interface's cells arrive, or clean it
@@ -51,6 +53,7 @@ enum Verb {
     #[command(override_usage = SET_USAGE)]
     Set {
         /// Its name
+        #[arg(add = completion::interfaces())]
         name: String,
         #[command(flatten)]
         words: LineWords,
@@ -59,6 +62,7 @@ enum Verb {
     #[command(visible_aliases = ["list", "ls", "sh"])]
     Show {
         /// Only this one
+        #[arg(add = completion::interfaces())]
         name: Option<String>,
     },
 }
@@ -75,7 +79,8 @@ struct SpecWords {
     #[arg(
         long,
         value_name = "NAME|ADDR[:PORT]",
-        required_unless_present = "word_socket"
+        required_unless_present = "word_socket",
+        add = completion::interfaces()
     )]
     peer: Option<String>,
     /// Memory: the path at which another daemon's interface is met

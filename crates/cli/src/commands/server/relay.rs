@@ -12,6 +12,7 @@ use super::lost::Lost;
 use super::recv::seconds;
 use super::transfer::{CONTRACT, Way, one_way};
 use super::{Misuse, Server, interrupted};
+use crate::completion;
 
 /// How long what was handed to the adapter may take to leave.
 const LINGER: Duration = Duration::from_secs(30);
@@ -32,8 +33,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     server: Server,
     /// The connection that receives: [interface.]vpi.vci
+    #[arg(add = completion::addresses())]
     from: Address,
     /// The connection that sends, at the same adapter
+    #[arg(add = completion::addresses())]
     to: Address,
     /// The contract of both: the first receives under it, the second sends
     #[arg(default_value = CONTRACT, value_name = "TEXT")]

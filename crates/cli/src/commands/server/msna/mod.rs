@@ -53,7 +53,7 @@ enum Verb {
 #[derive(Args)]
 struct Place {
     /// The interface; a daemon of one needs no name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::completion::interfaces())]
     itf: Option<String>,
     /// This host's number: with packets an IPv4 address of this machine [default: 10.0.0.1; with
     /// packets the address from which the other is reached]

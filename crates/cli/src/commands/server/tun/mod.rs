@@ -14,6 +14,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{Server, usage};
+use crate::completion;
 use crate::words::WORDS;
 
 /// Best effort; the largest SDU that RFC 2225 has by default.
@@ -49,12 +50,14 @@ enum Verb {
     /// End a network device, with its connection
     Del {
         /// The device's name, or its connection's address
+        #[arg(add = completion::devices())]
         name: String,
     },
     /// List network devices, and what they have carried
     #[command(visible_aliases = ["list", "ls", "sh"])]
     Show {
         /// Only this one
+        #[arg(add = completion::devices())]
         name: Option<String>,
     },
 }
