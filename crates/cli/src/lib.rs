@@ -195,6 +195,44 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Help of `command` and of all below it, with whose it is.
+    fn help(command: &mut clap::Command, path: &str, all: &mut Vec<(String, String)>) {
+        let words = words::words_of(command).map(str::to_owned).collect();
+        for text in [command.render_help(), command.render_long_help()] {
+            all.push((path.to_owned(), words::plain(&text.to_string(), &words)));
+        }
+        for inner in command.get_subcommands_mut() {
+            let path = format!("{path} {}", inner.get_name());
+            help(inner, &path, all);
+        }
+    }
+
+    #[test]
+    fn help_of_every_verb_fits_80_columns_and_ends_with_what_is_common() {
+        let mut command = arranged(Cli::command().term_width(80));
+        command.build();
+        let mut all = Vec::new();
+        help(&mut command, "cellgate", &mut all);
+        assert!(all.len() > 100, "{} helps", all.len());
+        for (path, text) in &all {
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{path}: {line}");
+            }
+            let sections = text
+                .lines()
+                .filter(|line| line.ends_with(':') && !line.starts_with(' '));
+            let sections: Vec<_> = sections.filter(|line| *line != "Examples:").collect();
+            let common = sections
+                .iter()
+                .position(|line| *line == "Server and output:");
+            assert!(
+                common.is_none_or(|at| at + 1 == sections.len()),
+                "{path}: {sections:?}"
+            );
+            assert_eq!(common.is_some(), text.contains("--json"), "{path}: {text}");
+        }
+    }
+
     #[test]
     fn no_cause_is_told_twice() {
         let error = Err::<(), _>(anyhow!("no room")).context("no file: no room");

@@ -133,7 +133,7 @@ pub fn bare(word: &str) -> &str {
 
 /// `text` with the words as they are typed. A word that begins a line of help leaves the room of
 /// its hyphens free.
-fn plain(text: &str, words: &BTreeSet<String>) -> String {
+pub(crate) fn plain(text: &str, words: &BTreeSet<String>) -> String {
     let mut shown = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("--") {

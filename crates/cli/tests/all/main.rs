@@ -26,3 +26,4 @@ mod server;
 mod sim;
 mod sim_slots;
 mod transfer;
+mod width;

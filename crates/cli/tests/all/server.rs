@@ -506,7 +506,7 @@ fn busy_interfaces_and_addresses_are_told_with_what_to_do() {
         "{said}"
     );
     let said = daemon.fails(1, &["vc", "add", "a.0.40", "contract", "ubr,aal5"]);
-    assert!(said.contains("joined (`cellgate itf add a"), "{said}");
+    assert!(said.contains("joined, as a.0.100 and b.0.100"), "{said}");
 }
 
 #[test]

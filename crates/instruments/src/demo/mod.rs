@@ -121,9 +121,10 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
     });
     let port_cells = plan::port_cells(args.shared_port);
     let mut stage = Stage::new(args.shared_port, port_cells, network, args.idle)?;
-    show.trial
-        .voice
-        .say(&format!("adapter {}\n", stage.scheduling()))?;
+    show.trial.voice.say(&output::wrapped(
+        "adapter  ",
+        &stage.scheduling().to_string(),
+    ))?;
     let mut reports = Vec::new();
     for phase in &phases {
         let seconds = args.seconds.unwrap_or(default_seconds);
@@ -176,9 +177,10 @@ impl Show {
                 .say(&match (&report.void_reason, self.lines) {
                     (Some(reason), _) => {
                         let name = &phase.name;
-                        format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
+                        let why = format!("void, try {tries} of {TRIES_MAX}: {reason}");
+                        output::wrapped(&format!("{name}: "), &why)
                     }
-                    (None, true) => format!("{}\n", text::line(&report)),
+                    (None, true) => text::line(&report),
                     (None, false) => format!("\n{}", text::phase(&report, &stage.connections)),
                 })?;
             Ok(report)

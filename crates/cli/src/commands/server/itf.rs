@@ -1,10 +1,11 @@
 //! `cellgate itf`: the server's interfaces.
 
 use cellgate::{
-    CellRate, HeaderForm, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Loss, Priority,
+    CellRate, HeaderForm, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Link, Loss, Priority,
 };
 use cellgate_core::keeper::LinkError;
-use cellgate_report::output::{Exit, print, print_json_line, table};
+use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_report::output::{Exit, print, print_json_line, table_by_worth};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -64,6 +65,9 @@ enum Verb {
         /// Only this one
         #[arg(add = completion::interfaces())]
         name: Option<String>,
+        /// Have all columns, however wide the terminal is
+        #[arg(long, conflicts_with = "json")]
+        wide: bool,
     },
 }
 
@@ -188,7 +192,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
                 print_json_line(&json!({ "name": name, "line": line }))?;
             }
         }
-        Verb::Show { name } => {
+        Verb::Show { name, wide } => {
             let mut all = command.server.admin()?.interfaces()?;
             if let Some(name) = name {
                 all.retain(|info| info.spec.name == *name);
@@ -197,7 +201,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             if json {
                 print_json_line(&json!({ "interfaces": all }))?;
             } else {
-                print(&list(&all))?;
+                print(&list(&all, *wide || name.is_some()))?;
             }
         }
     }
@@ -264,30 +268,36 @@ fn line(words: &LineWords) -> Result<LineSpec, String> {
     text.parse().map_err(|error| format!("line: {error}"))
 }
 
-fn list(all: &[InterfaceInfo]) -> String {
+fn list(all: &[InterfaceInfo], in_full: bool) -> String {
     let head = [
         "name",
-        "link",
+        "Mbit/s",
+        "connections",
+        "cells dropped",
         "port",
         "cells/s",
-        "connections",
-        "dropped",
         "state",
+        "link",
     ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(all.iter().map(|info| {
-        let rate = info.spec.line_rate.unwrap_or(CellRate::OC3);
+        let rate = info.spec.line_rate.unwrap_or(CellRate::OC3).cell_s();
         [
             info.spec.name.clone(),
-            info.spec.link.to_string(),
-            info.port.0.to_string(),
-            rate.cell_s().to_string(),
+            cells_mbit_s(rate.into()),
             info.connections.to_string(),
             info.dropped_cells.to_string(),
+            info.port.0.to_string(),
+            rate.to_string(),
             info.state.to_string(),
+            match (&info.spec.link, in_full) {
+                (Link::Udp(udp), false) => format!("udp peer {}", udp.peer),
+                (link, _) => link.to_string(),
+            },
         ]
     }));
-    let mut text = table(&rows);
+    // From the one of least worth on.
+    let mut text = table_by_worth(&rows, &[5, 4, 3, 2], in_full);
     for info in all {
         if info.spec.form == HeaderForm::Uni {
             text += &format!("{} form uni\n", info.spec.name);
@@ -345,8 +355,6 @@ fn done(counts: &LineCounts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cellgate::Link;
-
     use super::*;
 
     fn spec(name: &str, text: &str) -> Result<InterfaceSpec, String> {

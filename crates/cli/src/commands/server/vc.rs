@@ -1,9 +1,10 @@
 //! `cellgate vc`: the server's connections.
 
 use cellgate::{
-    Builder, Connection, ConnectionInfo, Notification, QueueThreshold, TrafficContract,
+    Builder, CellRate, Connection, ConnectionInfo, Notification, QueueThreshold, TrafficContract,
 };
-use cellgate_report::output::{Exit, columns, print, print_json_line, table};
+use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_report::output::{Exit, described, print, print_json_line, table_by_worth};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -51,6 +52,9 @@ enum Verb {
     Show {
         /// [interface.]vpi.vci
         address: Option<String>,
+        /// Have all columns, however wide the terminal is
+        #[arg(long, conflicts_with = "json")]
+        wide: bool,
     },
     /// Tell of connections and interfaces that come, change and go
     Monitor,
@@ -147,13 +151,15 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
                 print_json_line(&json!({ "address": address }))?;
             }
         }
-        Verb::Show { address } => return show(&command.server, address.as_deref()),
+        Verb::Show { address, wide } => {
+            return show(&command.server, address.as_deref(), *wide);
+        }
         Verb::Monitor => return monitor::run(command.server.admin()?, json),
     }
     Ok(Exit::Ok)
 }
 
-fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
+fn show(server: &Server, address: Option<&str>, wide: bool) -> anyhow::Result<Exit> {
     let mut all = server.admin()?.list()?;
     if let Some(address) = address {
         let address: cellgate::Address = address.parse().map_err(cellgate::Error::from)?;
@@ -172,7 +178,7 @@ fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
     } else if address.is_some() {
         all.iter().try_for_each(|info| print(&in_full(info)))?;
     } else {
-        print(&list(&all))?;
+        print(&list(&all, wide))?;
     }
     Ok(Exit::Ok)
 }
@@ -193,32 +199,43 @@ fn with_seen(info: &ConnectionInfo) -> serde_json::Result<serde_json::Value> {
 }
 
 /// One line each.
-fn list(all: &[ConnectionInfo]) -> String {
-    let mut rows = vec![[
-        "address".to_owned(),
-        "user".to_owned(),
-        "process".to_owned(),
-        "sent".to_owned(),
-        "received".to_owned(),
-        "discarded".to_owned(),
-        "contract".to_owned(),
-    ]];
+fn list(all: &[ConnectionInfo], wide: bool) -> String {
+    let mut rows = vec![
+        [
+            "address",
+            "Mbit/s out",
+            "Mbit/s in",
+            "PDUs sent",
+            "PDUs received",
+            "PDUs discarded",
+            "user",
+            "process",
+            "contract",
+        ]
+        .map(str::to_owned),
+    ];
+    let mbit_s = |rate: Option<CellRate>| {
+        rate.map_or_else(|| "-".to_owned(), |rate| cells_mbit_s(rate.cell_s().into()))
+    };
     rows.extend(all.iter().map(|info| {
         [
             info.address.to_string(),
+            mbit_s(info.transmit),
+            mbit_s(info.receive),
+            info.stats.pdus_transmitted.to_string(),
+            info.stats.pdus_delivered.to_string(),
+            info.stats.pdus_discarded.total().to_string(),
             info.uid.to_string(),
             match (info.pid, info.permanent) {
                 (Some(pid), _) => pid.to_string(),
                 (None, true) => "permanent".to_owned(),
                 (None, false) => "-".to_owned(),
             },
-            info.stats.pdus_transmitted.to_string(),
-            info.stats.pdus_delivered.to_string(),
-            info.stats.pdus_discarded.total().to_string(),
             info.contract.clone(),
         ]
     }));
-    table(&rows)
+    // From the one of least worth on.
+    table_by_worth(&rows, &[6, 7, 8, 2], wide)
 }
 
 /// How long PDUs take at most, and have taken.
@@ -259,8 +276,11 @@ fn delays(info: &ConnectionInfo) -> Vec<[String; 2]> {
 /// Everything about one.
 fn in_full(info: &ConnectionInfo) -> String {
     let stats = &info.stats;
-    let rate = |rate: Option<cellgate::CellRate>| {
-        rate.map_or("-".to_owned(), |rate| format!("{} cells/s", rate.cell_s()))
+    let rate = |rate: Option<CellRate>| {
+        rate.map_or("-".to_owned(), |rate| {
+            let cell_s = rate.cell_s();
+            format!("{} Mbit/s, {cell_s} cells/s", cells_mbit_s(cell_s.into()))
+        })
     };
     let promise = if info.guaranteed {
         "guaranteed"
@@ -278,7 +298,8 @@ fn in_full(info: &ConnectionInfo) -> String {
     };
     let completions = if info.completions { "tell" } else { "silent" };
     let mut rows = vec![
-        [info.address.to_string(), info.contract.clone()],
+        ["address".to_owned(), info.address.to_string()],
+        ["contract".to_owned(), info.contract.clone()],
         ["promise".to_owned(), promise.to_owned()],
         [format!("transmit{share}"), rate(info.transmit)],
         [format!("receive{share}"), rate(info.receive)],
@@ -306,10 +327,7 @@ fn in_full(info: &ConnectionInfo) -> String {
         ],
         ["cells sent".to_owned(), stats.cells_transmitted.to_string()],
         ["PDUs sent".to_owned(), stats.pdus_transmitted.to_string()],
-        [
-            "of these, as a whole".to_owned(),
-            stats.pdus_crossed.to_string(),
-        ],
+        ["of these, whole".to_owned(), stats.pdus_crossed.to_string()],
         [
             "cells received".to_owned(),
             stats.cells_received.to_string(),
@@ -321,17 +339,17 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["of these, lent".to_owned(), stats.pdus_lent.to_string()],
         ["of these, tagged".to_owned(), stats.pdus_tagged.to_string()],
     ];
-    rows.splice(10..10, delays(info));
+    rows.splice(11..11, delays(info));
     if let Some(offer) = &info.offer {
-        rows.insert(2, ["may grow to".to_owned(), offer.clone()]);
+        rows.insert(3, ["may grow to".to_owned(), offer.clone()]);
     }
     if let Some(risk) = &info.risk {
         let label = if risk.now { "at risk" } else { "was at risk" };
-        rows.insert(2, [label.to_owned(), risk.reason.clone()]);
+        rows.insert(3, [label.to_owned(), risk.reason.clone()]);
     }
     if info.keeps_awake {
         let why = "its CDVT is shorter than a rest, so the adapter does not rest while it is open";
-        rows.insert(10, ["keeps awake".to_owned(), why.to_owned()]);
+        rows.insert(11, ["keeps awake".to_owned(), why.to_owned()]);
     }
     for reason in cellgate::Discard::ALL {
         let pdus = stats.pdus_discarded.of(reason);
@@ -341,5 +359,5 @@ fn in_full(info: &ConnectionInfo) -> String {
             rows.push([format!("discarded: {}", reason.name()), counts]);
         }
     }
-    columns(&rows)
+    described(&rows)
 }

@@ -2,8 +2,11 @@
 
 mod openmetrics;
 
-use cellgate::{AdapterInfo, CellRate, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
-use cellgate_report::output::{Exit, print, print_json_line, table};
+use cellgate::{
+    AdapterInfo, CellRate, ConnectionInfo, InterfaceInfo, Resource, ResourceInfo, ServerInfo,
+};
+use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_report::output::{Exit, print, print_json_line, table_by_worth, wrapped};
 use serde::Serialize;
 
 use super::Server;
@@ -16,6 +19,9 @@ pub(crate) struct Args {
     /// As OpenMetrics text, for a scraper
     #[arg(long, conflicts_with = "json")]
     openmetrics: bool,
+    /// Have all columns, however wide the terminal is
+    #[arg(long, conflicts_with = "json")]
+    wide: bool,
 }
 
 /// What a server has counted.
@@ -63,15 +69,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             connections: &stats.connections,
         })?;
     } else {
-        print(&people(&stats))?;
+        print(&people(&stats, args.wide))?;
     }
     Ok(Exit::Ok)
 }
 
-fn people(stats: &Stats) -> String {
+fn people(stats: &Stats, wide: bool) -> String {
     let mut text = format!("{}, process {}\n", stats.server.server, stats.server.pid);
     for note in &stats.server.notes {
-        text += &format!("note: {note}\n");
+        text += &wrapped("note: ", note);
     }
     for adapter in &stats.adapters {
         text += &gaps(adapter);
@@ -93,16 +99,16 @@ fn people(stats: &Stats) -> String {
                 None => info.resource.name().to_owned(),
             },
             info.interface.clone().unwrap_or_else(|| "-".to_owned()),
-            info.capacity.to_string(),
-            info.reserved.to_string(),
-            info.expected.to_string(),
-            info.resource.unit().to_owned(),
+            amount(info.resource, info.capacity),
+            amount(info.resource, info.reserved),
+            amount(info.resource, info.expected),
+            unit(info.resource).to_owned(),
         ]
     }));
-    text += &format!("\n{}\n", table(&rows));
+    text += &format!("\n{}\n", table_by_worth(&rows, &[4], wide));
     let limits = stats.resources.iter().filter_map(|info| {
         let limit = info.limit.as_ref()?;
-        Some(format!("limit: {}: {limit}\n", info.resource))
+        Some(wrapped("limit: ", &format!("{}: {limit}", info.resource)))
     });
     text.extend(limits);
     let head = [
@@ -127,18 +133,18 @@ fn people(stats: &Stats) -> String {
             info.state.to_string(),
         ]
     }));
-    text += &format!("{}\n", table(&rows));
+    text += &format!("{}\n", table_by_worth(&rows, &[3, 4], wide));
     let head = [
         "connection",
         "PDUs sent",
         "PDUs received",
         "PDUs discarded",
         "cells discarded",
-        "cells/s out of",
-        "in of",
+        "Mbit/s out of",
+        "Mbit/s in of",
     ];
     let rate = |rate: Option<CellRate>| {
-        rate.map_or_else(|| "-".to_owned(), |rate| rate.cell_s().to_string())
+        rate.map_or_else(|| "-".to_owned(), |rate| cells_mbit_s(rate.cell_s().into()))
     };
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(stats.connections.iter().map(|info| {
@@ -152,18 +158,40 @@ fn people(stats: &Stats) -> String {
             rate(info.receive),
         ]
     }));
-    text += &table(&rows);
+    text += &table_by_worth(&rows, &[4], wide);
     for info in &stats.connections {
         if let Some(risk) = &info.risk {
             let was = if risk.now { "is" } else { "was" };
             let (address, reason) = (&info.address, &risk.reason);
-            text += &format!("connection {address} {was} at risk: {reason}\n");
+            text += &wrapped("", &format!("connection {address} {was} at risk: {reason}"));
         }
         if let Some(offer) = &info.offer {
-            text += &format!("connection {} may grow to {offer}\n", info.address);
+            text += &wrapped(
+                "",
+                &format!("connection {} may grow to {offer}", info.address),
+            );
         }
     }
     text
+}
+
+/// An amount of a resource as people read it, in its [`unit`].
+fn amount(resource: Resource, amount: u64) -> String {
+    match unit(resource) {
+        "Mbit/s" => cells_mbit_s(amount),
+        "% of a core" => format!("{}.{}", amount / 10_000, amount / 1_000 % 10),
+        "MiB" => format!("{:.1}", amount as f64 / f64::from(1 << 20)),
+        _ => amount.to_string(),
+    }
+}
+
+fn unit(resource: Resource) -> &'static str {
+    match resource.unit() {
+        "cells/s" => "Mbit/s",
+        "ppm of a core" => "% of a core",
+        "octets" => "MiB",
+        other => other,
+    }
 }
 
 /// How the adapter has rested, and who kept it from that for nothing.
@@ -172,14 +200,14 @@ fn rests(adapter: &AdapterInfo) -> String {
         return String::new();
     };
     let us = |ns: u64| format!("{:.0} us", ns as f64 / 1e3);
-    let mut text = format!(
-        "idle {}: {} rests, {:.1} s in all; up again at most {} late, {} allowed for\n",
-        rests.idle,
+    let rested = format!(
+        "{} rests, {:.1} s in all; up again at most {} late, {} allowed for",
         rests.rests,
         rests.rests_total_ns as f64 / 1e9,
         us(rests.late_longest_ns),
         us(rests.late_allowed_ns),
     );
+    let mut text = wrapped(&format!("idle {}: ", rests.idle), &rested);
     for caller in &rests.callers {
         text += &format!(
             "connection {} of user {} woke the adapter {} times for nothing\n",
