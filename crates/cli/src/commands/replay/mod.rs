@@ -123,7 +123,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !outcome.conserved() {
         eprintln!("cellgate: the adapter's counters do not add up");
     }
-    let is_right = broken == 0 && outcome.conserved();
+    let is_empty = outcome.replayed_nothing();
+    if is_empty {
+        eprintln!(
+            "cellgate: nothing was replayed; `cellgate decode` shows what the capture has, `--vc` \
+             and `--pw` name what is not known"
+        );
+    }
+    let is_right = broken == 0 && outcome.conserved() && !is_empty;
     Ok(if is_right { Exit::Ok } else { Exit::Failed })
 }
 
