@@ -3,6 +3,7 @@
 
 mod completions;
 mod man;
+mod manual;
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use clap::Parser;
 /// Make what is installed beside the command
 #[derive(Parser)]
 enum Task {
-    /// Manual pages: one for each verb
+    /// Manual pages: one for each verb, cellgate.toml(5) and cellgate(7)
     Man {
         /// The folder, which is made if it is not there
         dir: PathBuf,

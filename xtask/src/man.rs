@@ -1,4 +1,4 @@
-//! Manual pages, one for each verb.
+//! Manual pages: one for each verb, and those of section 5 and 7.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,6 +8,8 @@ use anyhow::Context;
 use cellgate_cli::words::{bare, words_of};
 use clap::Command;
 use clap_mangen::Man;
+
+use crate::manual;
 
 /// Writes the pages into `dir`.
 pub(crate) fn write(dir: &Path) -> anyhow::Result<()> {
@@ -27,6 +29,8 @@ pub(crate) fn pages() -> io::Result<Vec<(String, String)>> {
     command.build();
     let mut pages = Vec::new();
     collect(&command, "cellgate", &mut pages)?;
+    pages.push(("cellgate.toml.5".to_owned(), manual::configuration()));
+    pages.push(("cellgate.7".to_owned(), manual::overview(&command)));
     Ok(pages)
 }
 
@@ -111,4 +115,71 @@ fn without_hyphens(page: &str, command: &Command) -> String {
         let option = format!("\\-\\-{}", word.replace('-', "\\-"));
         page.replace(&option, &bare(word).replace('-', "\\-"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command as Program;
+
+    use super::*;
+
+    #[test]
+    fn each_verb_has_a_page_and_help_has_none() {
+        let pages = pages().unwrap();
+        let names: Vec<_> = pages.iter().map(|(name, _)| &**name).collect();
+        for name in [
+            "cellgate.1",
+            "cellgate-itf-add.1",
+            "cellgate-put.1",
+            "cellgate-bench-rest.1",
+        ] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+        assert!(
+            !names
+                .iter()
+                .any(|name| name.contains("help") || name.contains("actor"))
+        );
+        let (_, page) = pages
+            .iter()
+            .find(|(name, _)| name == "cellgate-itf-add.1")
+            .unwrap();
+        assert!(
+            page.contains("\\fBlabel\\fR") && !page.contains("\\-\\-label"),
+            "{page}"
+        );
+        assert!(
+            page.contains(".SH EXAMPLES\n.nf\n$ cellgate itf add"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn pages_are_found_and_have_no_mistakes() {
+        let dir = std::env::temp_dir().join(format!("cellgate-man-{}", std::process::id()));
+        for (name, text) in pages().unwrap() {
+            let folder = dir.join(format!("man{}", name.chars().last().unwrap()));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(&name), text).unwrap();
+            let mut groff = Program::new("groff");
+            let groff = groff
+                .args(["-man", "-Tutf8", "-ww", "-z"])
+                .arg(folder.join(&name));
+            match groff.output() {
+                Ok(output) => {
+                    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+                }
+                Err(error) => println!("skipped {name}: groff: {error}"),
+            }
+        }
+        for page in ["cellgate-vc-add", "cellgate.toml", "cellgate"] {
+            let mut man = Program::new("man");
+            match man.arg("-w").arg(page).env("MANPATH", &dir).output() {
+                Ok(output) => assert!(output.status.success(), "{page}: {output:?}"),
+                Err(error) => println!("skipped {page}: man: {error}"),
+            }
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -39,6 +39,9 @@ enum Command {
     Bench(bench::Command),
     #[command(subcommand)]
     Config(config::Command),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate contract cbr,aal5:pcr=20Mbps,max_sdu=1500")]
     Contract(contract::Args),
     Decode(decode::Args),
     Demo(demo::Args),
@@ -186,6 +189,8 @@ fn told(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use anyhow::{Context, anyhow};
 
     use super::*;
@@ -231,6 +236,44 @@ mod tests {
             );
             assert_eq!(common.is_some(), text.contains("--json"), "{path}: {text}");
         }
+    }
+
+    /// A line as a shell takes it apart, as far as examples go.
+    fn line(text: &str) -> impl Iterator<Item = OsString> {
+        let text = text.split(" > ").next().unwrap_or_default();
+        let text = text.split(" | ").find(|part| part.starts_with("cellgate"));
+        let text = text.expect("a command of ours");
+        text.split_whitespace().map(OsString::from)
+    }
+
+    #[test]
+    fn every_verb_has_examples_that_can_be_typed() {
+        fn of_verb(command: &clap::Command, path: &str) {
+            for inner in command
+                .get_subcommands()
+                .filter(|inner| !inner.is_hide_set())
+            {
+                of_verb(inner, &format!("{path} {}", inner.get_name()));
+            }
+            if command.has_subcommands() {
+                return;
+            }
+            let examples = command.get_after_long_help().map(ToString::to_string);
+            let examples = examples.unwrap_or_default();
+            let lines = examples.strip_prefix("Examples:\n").unwrap_or_default();
+            assert!(!lines.is_empty(), "{path}: no examples");
+            for text in lines.lines() {
+                let text = text.strip_prefix("  $ ").expect(path);
+                assert!(text.contains(path), "{path}: {text}");
+                assert!(text.len() <= 78, "{path}: {text}");
+                let typed = Spelled::of(&crate::command(), line(text));
+                let read = crate::command().try_get_matches_from(&typed.args);
+                if let Err(error) = read {
+                    panic!("{text}: {}", typed.told(&error, false));
+                }
+            }
+        }
+        of_verb(&command(), "cellgate");
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) enum Command {
     /// Say whether a file can be used, with all that it names: exit code 0, or 1 with the place of
     /// the mistake; notes tell what a daemon would meet at the places that it names, and which CPU
     /// this machine lacks
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate config check /etc/cellgate.toml")]
     Check {
         /// The file (TOML); -: standard input
         file: PathBuf,
@@ -29,12 +32,19 @@ pub(crate) enum Command {
     ///
     /// It has a loop and two interfaces that are joined. All other keys are comments with their
     /// defaults.
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate config new > cellgate.toml")]
     New,
     /// Print what the running daemon runs with as TOML, as `cellgate save` does; of a file, every
     /// key with what it means
     ///
     /// A key that FILE leaves out is a comment with its default.
     #[command(visible_alias = "sh")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate config show
+  $ cellgate config show /etc/cellgate.toml")]
     Show {
         /// The file (TOML); -: standard input
         #[arg(conflicts_with = "socket")]

@@ -31,6 +31,10 @@ use live::Screen;
 /// checked octet by octet. Exits with 0 if every rule held, with 1 if one was broken or the machine
 /// was too busy to tell.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate demo
+  $ cellgate demo --sweep --plot flood.svg")]
 pub struct Args {
     /// How long each phase lasts, in seconds [default: 3; with --sweep 1]
     #[arg(long, value_name = "N", value_parser = seconds)]

@@ -34,6 +34,10 @@ use twice::Twice;
 /// cut into cells; the adapter's clock is that of the capture. The exit code is 1 if a record was
 /// broken.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate replay capture.pcapng
+  $ cellgate replay capture.erf --vc 0.100=cbr:pcr=1000,max_sdu=9180")]
 pub(crate) struct Args {
     /// The capture; - is standard input. Of what is no file, at most 1 GiB is replayed
     file: PathBuf,

@@ -35,6 +35,10 @@ enum Verb {
     ///
     /// Words stand in any order behind the name; hyphens before them are optional.
     #[command(override_usage = ADD_USAGE)]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate itf add lo2 type memory peer lo2
+  $ cellgate itf add wan type udp local 192.0.2.1 peer 192.0.2.2 label 16")]
     Add {
         /// Its name
         name: String,
@@ -42,6 +46,9 @@ enum Verb {
         words: SpecWords,
     },
     /// Remove an interface that has no connections
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate itf del wan")]
     Del {
         /// Its name
         #[arg(add = completion::interfaces())]
@@ -52,6 +59,11 @@ enum Verb {
     /// The peer's end is impaired by itself. The same cells fare alike for the same seed; cells on
     /// their way when it is set are lost. A SHARE is written as 1e-6, 0.001 or 0.1%.
     #[command(override_usage = SET_USAGE)]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate itf set b line ber 1e-6 loss 0.1% seed 7
+  $ cellgate itf set b line rate 10000 queue 64 efci 32
+  $ cellgate itf set b line clean")]
     Set {
         /// Its name
         #[arg(add = completion::interfaces())]
@@ -61,6 +73,10 @@ enum Verb {
     },
     /// List interfaces
     #[command(visible_aliases = ["list", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate itf show
+  $ cellgate itf show wan --json")]
     Show {
         /// Only this one
         #[arg(add = completion::interfaces())]

@@ -29,6 +29,9 @@ const LOOK_PDUS: u64 = 256;
 /// interrupted. Then it is told what was sent on, what was copied, and which PDUs were thrown away,
 /// by reason. Exit code 1 with --strict where one was thrown away.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate relay b.0.60 a.0.70 cbr,aal5:pcr=40Mbps,max_sdu=8192 --strict")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

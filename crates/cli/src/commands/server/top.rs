@@ -26,6 +26,10 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 /// server renews the counters four times a second. Ends when it is interrupted, and with exit code
 /// 1 when the server ends.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate top
+  $ cellgate top --once --interval 5 --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

@@ -27,6 +27,10 @@ enum Verb {
     ///
     /// Words stand in any order behind the address; hyphens before them are optional.
     #[command(override_usage = "cellgate vc add [OPTIONS] ADDRESS contract TEXT [WORD VALUE]...")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc add a.0.100 contract cbr,aal5:pcr=20Mbps,max_sdu=1500
+  $ cellgate vc add a.0.101 contract ubr,aal5 notify silent:8:1ms")]
     Add {
         /// [interface.]vpi.vci
         address: String,
@@ -35,6 +39,9 @@ enum Verb {
     },
     /// Change the contract of a permanent connection that nobody uses
     #[command(override_usage = "cellgate vc set [OPTIONS] ADDRESS contract TEXT")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc set a.0.100 contract cbr,aal5:pcr=10Mbps,max_sdu=1500")]
     Set {
         /// [interface.]vpi.vci
         address: String,
@@ -43,12 +50,19 @@ enum Verb {
         contract: String,
     },
     /// Delete a permanent connection
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc del a.0.100")]
     Del {
         /// [interface.]vpi.vci
         address: String,
     },
     /// List connections, or tell all of one
     #[command(visible_aliases = ["list", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc show
+  $ cellgate vc show a.0.100")]
     Show {
         /// [interface.]vpi.vci
         address: Option<String>,
@@ -57,6 +71,9 @@ enum Verb {
         wide: bool,
     },
     /// Tell of connections and interfaces that come, change and go
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc monitor --json")]
     Monitor,
 }
 

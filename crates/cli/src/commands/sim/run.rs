@@ -15,6 +15,10 @@ use super::verdict::{Compared, exit, line};
 use crate::progress::Shown;
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate sim run --seed 7
+  $ cellgate sim run --plan examples/flood.toml --trace flood.pcapng")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,

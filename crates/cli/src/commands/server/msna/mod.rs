@@ -42,6 +42,9 @@ enum Verb {
     Relay(relay::Args),
     /// List the daemon's nodes and their circuits, with cells so far
     #[command(visible_aliases = ["show", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate msna list")]
     List,
     /// Send octets to an access point, without an association
     Datagram(datagram::Args),

@@ -13,6 +13,10 @@ use super::Server;
 
 /// Print the server's counters
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate stats
+  $ cellgate stats --openmetrics")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

@@ -41,6 +41,9 @@ enum Verb {
     #[command(
         override_usage = "cellgate tun add [OPTIONS] NAME vc ADDRESS encap KIND [WORD VALUE]..."
     )]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate tun add cell0 vc wan.0.100 encap ipoa-llcsnap address 10.0.0.1/24")]
     Add {
         /// The device's name
         name: String,
@@ -48,6 +51,9 @@ enum Verb {
         words: AddWords,
     },
     /// End a network device, with its connection
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate tun del cell0")]
     Del {
         /// The device's name, or its connection's address
         #[arg(add = completion::devices())]
@@ -55,6 +61,9 @@ enum Verb {
     },
     /// List network devices, and what they have carried
     #[command(visible_aliases = ["list", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate tun show cell0")]
     Show {
         /// Only this one
         #[arg(add = completion::devices())]
