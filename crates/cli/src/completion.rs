@@ -15,7 +15,7 @@ use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Shells, Zsh};
 use crate::words::{Spelled, bare};
 
 /// A daemon that takes longer completes nothing.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Completes, and ends the process, if a shell asks for it.
 pub(crate) fn complete() {

@@ -55,7 +55,7 @@ fn completed(daemon: &Daemon, shell: &str, words: &[&str]) -> Option<Vec<String>
 fn shells_complete_words_and_what_the_daemon_has() {
     let daemon = Daemon::start("");
     daemon.ok(&["vc", "add", "a.0.77", "contract", "ubr,aal5"]);
-    for shell in ["bash", "zsh", "fish"] {
+    'shells: for shell in ["bash", "zsh", "fish"] {
         for (words, wanted) in [
             (&["cellgate", "vc", "del", ""][..], &["a.0.77"][..]),
             (&["cellgate", "send", "--vc", "a"], &["a.0.77", "a.0."]),
@@ -78,8 +78,17 @@ fn shells_complete_words_and_what_the_daemon_has() {
             ),
             (&["cellgate", "vc", "mon"], &["monitor"]),
         ] {
-            let Some(found) = completed(&daemon, shell, words) else {
-                break;
+            let mut tries = 0;
+            // A daemon that this machine keeps from answering completes nothing.
+            let found = loop {
+                let Some(found) = completed(&daemon, shell, words) else {
+                    continue 'shells;
+                };
+                let all = wanted.iter().all(|one| found.iter().any(|f| f == one));
+                tries += 1;
+                if all || tries == 10 {
+                    break found;
+                }
             };
             for one in wanted {
                 assert!(

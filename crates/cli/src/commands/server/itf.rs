@@ -5,7 +5,7 @@ use cellgate::{
 };
 use cellgate_core::keeper::LinkError;
 use cellgate_report::bitrate::cells_mbit_s;
-use cellgate_report::output::{Exit, print, print_json_line, table_by_worth};
+use cellgate_report::output::{Exit, print, print_json_line, table_by_worth, width};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -306,7 +306,7 @@ fn list(all: &[InterfaceInfo], in_full: bool) -> String {
             info.port.0.to_string(),
             rate.to_string(),
             info.state.to_string(),
-            match (&info.spec.link, in_full) {
+            match (&info.spec.link, in_full || width().is_none()) {
                 (Link::Udp(udp), false) => format!("udp peer {}", udp.peer),
                 (link, _) => link.to_string(),
             },

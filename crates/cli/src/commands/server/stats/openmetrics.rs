@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo};
+use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, Resource, ResourceInfo};
 
 use super::Stats;
 
@@ -267,6 +267,13 @@ fn adapters(page: &mut Page, all: &[AdapterInfo]) {
 /// A part of a resource: name, help, value.
 type OfResource = (&'static str, &'static str, fn(&ResourceInfo) -> u64);
 
+/// A resource's name, as JSON has it.
+fn word(resource: Resource) -> String {
+    let word = serde_json::to_value(resource).ok();
+    let word = word.as_ref().and_then(serde_json::Value::as_str);
+    word.unwrap_or_default().to_owned()
+}
+
 fn resources(page: &mut Page, all: &[ResourceInfo]) {
     let parts: [OfResource; 3] = [
         ("capacity", "All there is.", |info| info.capacity),
@@ -281,10 +288,12 @@ fn resources(page: &mut Page, all: &[ResourceInfo]) {
         let name = format!("cellgate_resource_{part}");
         page.family(&name, "gauge", "", help);
         for info in all {
+            let resource = word(info.resource);
+            let unit = info.resource.unit().replace(' ', "_");
             let mut labels = vec![
-                ("resource", info.resource.name()),
+                ("resource", &*resource),
                 ("interface", info.interface.as_deref().unwrap_or("")),
-                ("unit", info.resource.unit()),
+                ("unit", &*unit),
             ];
             labels.extend(info.adapter.as_deref().map(|name| ("adapter", name)));
             page.sample(&name, &labels, value(info));
@@ -428,7 +437,10 @@ impl Page {
             .iter()
             .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
             .collect();
-        let _ = writeln!(self.text, "{name}{{{}}} {value}", labels.join(","));
+        let _ = match labels.is_empty() {
+            true => writeln!(self.text, "{name} {value}"),
+            false => writeln!(self.text, "{name}{{{}}} {value}", labels.join(",")),
+        };
     }
 }
 
@@ -444,7 +456,7 @@ mod tests {
 
     use cellgate::{
         Discard, HeaderForm, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Marks, Priority,
-        Resource, RestInfo, ServerInfo,
+        RestInfo, ServerInfo,
     };
 
     use super::*;
@@ -458,7 +470,11 @@ mod tests {
 
     /// Splits a sample into name and labels; its value must be a number.
     fn sample(line: &str) -> Option<(&str, Labels<'_>)> {
-        let (name, rest) = line.split_once('{')?;
+        let Some((name, rest)) = line.split_once('{') else {
+            let (name, value) = line.split_once(' ')?;
+            value.parse::<u64>().ok()?;
+            return Some((name, Vec::new()));
+        };
         let (mut labels, value) = rest.rsplit_once("} ")?;
         let mut found = Vec::new();
         while !labels.is_empty() {
