@@ -145,6 +145,13 @@ impl Config {
                 false => told,
             })
         })?;
+        let ports = config.adapters.first().map(|adapter| adapter.ports);
+        if ports.is_some_and(|ports| usize::from(ports) < config.interfaces.len())
+            && toml::from_str::<toml::Table>(text).is_ok_and(|all| !all.contains_key("interface"))
+        {
+            // Nobody has asked for those that are joined.
+            config.interfaces.truncate(1);
+        }
         let made = config.check().and_then(|()| config.canonical());
         made.map_err(|mistake| mistake.place(text))?;
         Ok(config)
@@ -401,6 +408,8 @@ mod tests {
         let unnamed = "[[connection]]\naddress = \"0.40\"\ncontract = \"ubr\"\n";
         let unnamed = Config::parse_whole(unnamed).unwrap();
         assert_eq!(unnamed.connections[0].address.to_string(), "lo.0.40");
+        let small = Config::parse("[adapter]\nports = 2\n").unwrap();
+        assert_eq!(small.interfaces, Config::default().interfaces[..1]);
         let full = Config::parse(FULL).unwrap();
         assert_eq!(full.interfaces.len(), 2);
         assert_eq!((full.adapters[0].vcs, full.quota.connections), (64, 3));
