@@ -146,16 +146,34 @@ pub fn columns(rows: &[impl AsRef<[String]>]) -> String {
 
 /// A table whose first row is its heads, as it fits the terminal that it is for, if it is for one.
 pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    fitted(rows, terminal_columns())
+    fitted(rows, &[], width())
+}
+
+/// The same without columns that it has no room for: those in `spare`, from the one of least worth
+/// on, whose heads it tells. With `wide` it has all of them.
+pub fn table_by_worth<const N: usize>(rows: &[[String; N]], spare: &[usize], wide: bool) -> String {
+    match wide {
+        true => columns(rows),
+        false => fitted(rows, spare, width()),
+    }
+}
+
+/// What something is, one property below the other, as wide as the terminal.
+pub fn described(rows: &[[String; 2]]) -> String {
+    let names = rows.iter().map(|[name, _]| name.chars().count());
+    let len = names.max().unwrap_or(0);
+    let lines = rows.iter();
+    let lines = lines.map(|[name, value]| wrapped(&format!("{name:len$}  "), value));
+    lines.collect()
 }
 
 /// Columns of text where standard output is no terminal, and of a wide terminal.
-const TEXT: usize = 80;
+pub const TEXT: usize = 80;
 
 /// A head, and words behind it on as many lines as they take within the terminal and 80 columns. A
 /// word that is longer has a line of its own.
 pub fn wrapped(head: &str, words: &str) -> String {
-    filled(head, words, terminal_columns().unwrap_or(TEXT).min(TEXT))
+    filled(head, words, width().unwrap_or(TEXT).min(TEXT))
 }
 
 fn filled(head: &str, words: &str, width: usize) -> String {
@@ -178,42 +196,70 @@ fn filled(head: &str, words: &str, width: usize) -> String {
     text
 }
 
-/// Columns of the terminal that standard output is.
-fn terminal_columns() -> Option<usize> {
+/// Columns that there are for what is printed: `$COLUMNS`, else those of the terminal that standard
+/// output is; none where it is no terminal: then nothing bounds them.
+pub fn width() -> Option<usize> {
+    let told = std::env::var("COLUMNS").ok();
+    let told = told.and_then(|columns| columns.trim().parse().ok());
+    if told.is_some_and(|columns| columns > 0) {
+        return told;
+    }
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The table with heads on one line; with their words under each other; or else a paragraph for
-/// each row: whichever is the first to fit.
-fn fitted<const N: usize>(rows: &[[String; N]], width: Option<usize>) -> String {
-    let wide = columns(rows);
-    let fits = |text: &str| {
+/// The table with heads on one line, or with their words under each other; none if neither fits.
+fn side_by_side(rows: &[Vec<String>], width: Option<usize>) -> Option<String> {
+    let fits = |text: &String| {
         let mut lines = text.lines();
         width.is_none_or(|width| lines.all(|line| line.chars().count() <= width))
     };
+    let wide = columns(rows);
     let (false, Some((head, body))) = (fits(&wide), rows.split_first()) else {
-        return wide;
+        return Some(wide);
     };
-    let words: [Vec<&str>; N] =
-        std::array::from_fn(|column| head[column].split_whitespace().collect());
+    let words: Vec<Vec<&str>> = head
+        .iter()
+        .map(|head| head.split_whitespace().collect())
+        .collect();
     let lines = words.iter().map(Vec::len).max().unwrap_or(0);
     let line = |at: usize| {
         // They stand on the row below them.
         let word = |of: &Vec<&str>| Some(of[at.checked_sub(lines - of.len())?].to_owned());
-        words.each_ref().map(|of| word(of).unwrap_or_default())
+        let line = words.iter().map(|of| word(of).unwrap_or_default());
+        line.collect::<Vec<_>>()
     };
-    let narrow: Vec<[String; N]> = (0..lines).map(line).chain(body.iter().cloned()).collect();
-    let narrow = columns(&narrow);
-    if fits(&narrow) {
-        return narrow;
+    let narrow: Vec<_> = (0..lines).map(line).chain(body.iter().cloned()).collect();
+    Some(columns(&narrow)).filter(fits)
+}
+
+/// The table side by side, without so many of the columns in `spare` as take it within `width`;
+/// else a paragraph for each row.
+fn fitted<const N: usize>(rows: &[[String; N]], spare: &[usize], width: Option<usize>) -> String {
+    let Some((head, body)) = rows.split_first() else {
+        return String::new();
+    };
+    for left_out in (0..=spare.len()).map(|n| &spare[..n]) {
+        let kept = |row: &[String; N]| {
+            let cells = row.iter().enumerate();
+            let kept = cells.filter(|(column, _)| !left_out.contains(column));
+            kept.map(|(_, cell)| cell.clone()).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = rows.iter().map(kept).collect();
+        if let Some(text) = side_by_side(&rows, width) {
+            let names: Vec<_> = left_out.iter().map(|column| &*head[*column]).collect();
+            return match names.is_empty() {
+                true => text,
+                false => text + &filled("with --wide: ", &names.join(", "), width.unwrap_or(TEXT)),
+            };
+        }
     }
     let mut text = String::new();
     for row in body {
         text += &format!("{}\n", row[0]);
         let fields = head.iter().zip(row).skip(1);
         for (name, cell) in fields.filter(|(_, cell)| !cell.is_empty()) {
-            text += &format!("  {name}: {cell}\n");
+            text += &filled(&format!("  {name}: "), cell, width.unwrap_or(TEXT));
         }
     }
     text
@@ -242,6 +288,21 @@ mod tests {
     }
 
     #[test]
+    fn columns_go_by_worth() {
+        let rows = [["vc", "user", "cells out"], ["a.0.100", "0", "353207"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let whole = "vc       user  cells out\na.0.100     0     353207\n";
+        assert_eq!(fitted(&rows, &[1, 2], Some(24)), whole);
+        let heads = "                cells\nvc       user     out\na.0.100     0  353207\n";
+        assert_eq!(fitted(&rows, &[1, 2], Some(23)), heads);
+        let without = "vc       cells out\na.0.100     353207\nwith --wide: user\n";
+        assert_eq!(fitted(&rows, &[1, 2], Some(20)), without);
+        let one = "vc\na.0.100\nwith --wide: user,\n             cells\n             out\n";
+        assert_eq!(fitted(&rows, &[1, 2], Some(14)), one);
+        assert!(fitted(&rows, &[1], Some(14)).starts_with("a.0.100\n  user: 0\n"));
+    }
+
+    #[test]
     fn a_table_fits_its_terminal() {
         let rows = [
             ["connection", "cells/s out", "PDUs/s in"],
@@ -252,16 +313,16 @@ mod tests {
         let wide = "connection  cells/s out  PDUs/s in\n\
                     wan.0.100        353207\n\
                     b.0.7                 1         22\n";
-        assert_eq!(fitted(&rows, None), wide);
-        assert_eq!(fitted(&rows, Some(34)), wide);
+        assert_eq!(fitted(&rows, &[], None), wide);
+        assert_eq!(fitted(&rows, &[], Some(34)), wide);
         let narrow = "            cells/s  PDUs/s\n\
                       connection      out      in\n\
                       wan.0.100    353207\n\
                       b.0.7             1      22\n";
-        assert_eq!(fitted(&rows, Some(33)), narrow);
-        assert_eq!(fitted(&rows, Some(27)), narrow);
+        assert_eq!(fitted(&rows, &[], Some(33)), narrow);
+        assert_eq!(fitted(&rows, &[], Some(27)), narrow);
         let paragraphs = "wan.0.100\n  cells/s out: 353207\n\
                           b.0.7\n  cells/s out: 1\n  PDUs/s in: 22\n";
-        assert_eq!(fitted(&rows, Some(26)), paragraphs);
+        assert_eq!(fitted(&rows, &[], Some(26)), paragraphs);
     }
 }

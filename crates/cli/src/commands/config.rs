@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-use cellgate_host::server::{Config, ConfigError, foresee};
+use anyhow::{Context, anyhow};
+use cellgate_host::server::{Config, ConfigError, annotated, foresee, new_config};
 use cellgate_report::output::{Exit, print, print_json_line};
 use clap::Subcommand;
 use serde_json::json;
@@ -12,12 +12,15 @@ use serde_json::json;
 use super::server::{Running, Server};
 use crate::input::{read_all, read_text};
 
-/// Check a configuration, or show what a running daemon has
+/// Check a configuration, begin one, or show what a running daemon has
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Say whether a file can be used, with all that it names: exit code 0, or 1 with the place of
     /// the mistake; notes tell what a daemon would meet at the places that it names, and which CPU
     /// this machine lacks
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate config check /etc/cellgate.toml")]
     Check {
         /// The file (TOML); -: standard input
         file: PathBuf,
@@ -25,8 +28,23 @@ pub(crate) enum Command {
         #[arg(short = 'J', long)]
         json: bool,
     },
+    /// Print a configuration to begin with: every key with what it means
+    ///
+    /// It has a loop and two interfaces that are joined. All other keys are comments with their
+    /// defaults.
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate config new > cellgate.toml")]
+    New,
     /// Print what the running daemon runs with as TOML, as `cellgate save` does; of a file, every
-    /// key with its value
+    /// key with what it means
+    ///
+    /// A key that FILE leaves out is a comment with its default.
+    #[command(visible_alias = "sh")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate config show
+  $ cellgate config show /etc/cellgate.toml")]
     Show {
         /// The file (TOML); -: standard input
         #[arg(conflicts_with = "socket")]
@@ -51,14 +69,16 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
                 }
             }
         }
+        Command::New => print(&new_config())?,
         Command::Show {
             file: Some(file),
             server,
         } => {
-            let config = read(file)?;
+            let (name, text) = text(file)?;
+            let config = parsed(&name, &text, Config::parse)?;
             match server.json() {
                 true => print_json_line(&config)?,
-                false => print(&config.print())?,
+                false => print(&annotated(&text.parse::<toml::Table>().context(name)?))?,
             }
         }
         Command::Show { file: None, server } => return Running::ask(server)?.show(server),
@@ -79,10 +99,24 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Config> {
 }
 
 fn read_as(path: &Path, parse: fn(&str) -> Result<Config, ConfigError>) -> anyhow::Result<Config> {
+    let (name, text) = text(path)?;
+    parsed(&name, &text, parse)
+}
+
+/// How a file is called, and what it has.
+fn text(path: &Path) -> anyhow::Result<(String, String)> {
     let name = name(path);
     let text = match path.as_os_str() == "-" {
         true => read_all(io::stdin().lock(), &name, Config::LEN_MAX)?,
         false => read_text(path, Config::LEN_MAX)?,
     };
-    parse(&text).map_err(|error| anyhow!("{name}: {error}"))
+    Ok((name, text))
+}
+
+fn parsed(
+    name: &str,
+    text: &str,
+    parse: fn(&str) -> Result<Config, ConfigError>,
+) -> anyhow::Result<Config> {
+    parse(text).map_err(|error| anyhow!("{name}: {error}"))
 }

@@ -16,6 +16,10 @@ use super::server::Server;
 /// changes nothing. Each line is ok, note, warn or fail. Exit code 1: something that the
 /// configuration asks for does not work (fail).
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate doctor
+  $ cellgate doctor -c /etc/cellgate.toml --json")]
 pub(crate) struct Args {
     /// The configuration of a daemon that does not run (TOML), as `cellgate serve` takes it
     #[arg(short, long, value_name = "FILE")]

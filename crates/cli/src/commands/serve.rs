@@ -20,8 +20,13 @@ const AS_ADAPTER: &str = "--as-adapter";
 /// SIGHUP reads the configuration again, SIGTERM and SIGINT end the daemon and all connections,
 /// SIGUSR1 ends the daemon alone: connections go on, and the next daemon takes them up.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate serve
+  $ cellgate serve -c /etc/cellgate.toml")]
 pub(crate) struct Args {
-    /// The configuration (TOML); without, one interface `lo` that receives what it sends
+    /// The configuration (TOML); without, the interface lo, which receives what it sends, and a and
+    /// b, which are joined
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Show what happens in a browser, at this address: as `cellgate page --listen` does, from a

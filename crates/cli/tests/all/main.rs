@@ -5,6 +5,7 @@ mod daemon;
 
 mod bench_client;
 mod captures;
+mod completions;
 mod contract;
 mod contract_for;
 mod decode;
@@ -26,3 +27,4 @@ mod server;
 mod sim;
 mod sim_slots;
 mod transfer;
+mod width;

@@ -76,7 +76,7 @@ fn a_configuration_is_checked_without_a_daemon() {
     // All that it leaves out is shown, and makes the same.
     let shown = cellgate(&["config", "show", &good]);
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("gap_max_ns = 30000000"), "{shown}");
+    assert!(shown.contains("#gap_max_ns = 30000000"), "{shown}");
     let whole = directory.write("whole.toml", &shown);
     let again = cellgate(&["config", "show", &whole]);
     assert_eq!(String::from_utf8(again.stdout).unwrap(), shown);

@@ -459,7 +459,8 @@ fn the_service_has_all_that_it_needs() {
     std::os::unix::fs::chown(&state, Some(65_534), Some(65_534)).expect("a user");
     let shipped = fs::read_to_string(shipped("cellgate.toml")).expect("a configuration");
     let config = manager.path("cellgate.toml");
-    let text = format!("{shipped}\n[server]\nstate_dir = {state:?}\n");
+    let own = format!("[server]\nstate_dir = {state:?}\n");
+    let text = shipped.replace("[server]\n", &own);
     fs::write(&config, text).expect("a file");
     // Others cannot go where this program lies.
     let program = manager.path("cellgate");

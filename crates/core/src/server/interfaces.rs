@@ -51,6 +51,10 @@ impl Interface {
     }
 }
 
+/// The interface of an address that names none, where there are several. A daemon without
+/// configuration has a loop of this name.
+pub const LOOP: &str = "lo";
+
 /// An interface that connections can be opened on.
 pub(super) struct Found {
     pub(super) address: Address,
@@ -58,15 +62,18 @@ pub(super) struct Found {
 }
 
 impl<B: Bugs> Server<B> {
-    /// The interface of an address: the one it names, or the only one.
+    /// The interface of an address: the one it names, else the only one, else `lo`.
     pub(super) fn find_interface(&self, address: &Address) -> Result<Found, Refused> {
         let named = match &address.interface {
             Some(name) => self.interfaces.get(name),
-            None if self.interfaces.len() > 1 => {
-                let names = self.interfaces.keys().cloned().collect();
-                return Err(Refused::InterfaceUnnamed { names });
-            }
-            None => self.interfaces.values().next(),
+            None => match (self.interfaces.len(), self.interfaces.get(LOOP)) {
+                (0..=1, _) => self.interfaces.values().next(),
+                (_, Some(of_itself)) => Some(of_itself),
+                (_, None) => {
+                    let names = self.interfaces.keys().cloned().collect();
+                    return Err(Refused::InterfaceUnnamed { names });
+                }
+            },
         };
         let usable = |interface: &&Interface| {
             matches!(

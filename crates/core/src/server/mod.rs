@@ -78,6 +78,7 @@ pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{
     DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Loss, Priority,
 };
+pub use interfaces::LOOP;
 pub use keeping::{Disk, Former, Keeping};
 pub use lending::Idleness;
 pub use machine::Server;

@@ -97,9 +97,13 @@ fn in_bits(resource: Resource, amount: u64) -> String {
 }
 
 /// Cells/s as a contract's text states them in bit/s: 10^6 bit/s of cells' payloads, to the nearest
-/// tenth.
+/// tenth; three digits of what is less than one.
 pub fn mbit_s(cell_s: u64) -> String {
-    let tenths = (u128::from(cell_s) * 8 * PAYLOAD_LEN as u128 + 50_000) / 100_000;
+    let bit_s = u128::from(cell_s) * 8 * PAYLOAD_LEN as u128;
+    if (1..1_000_000).contains(&bit_s) {
+        return format!("0.{:03} Mbit/s", bit_s / 1_000);
+    }
+    let tenths = (bit_s + 50_000) / 100_000;
     format!("{}.{} Mbit/s", tenths / 10, tenths % 10)
 }
 
@@ -176,7 +180,7 @@ pub enum Refused {
     /// No such interface.
     #[error("no such interface")]
     NoInterface,
-    /// The address names no interface, and there are several.
+    /// The address names no interface, and there are several, of which none is `lo`.
     #[error("the address names no interface; name one of: {}", names.join(", "))]
     InterfaceUnnamed {
         /// Those that there are.

@@ -15,13 +15,15 @@ pub(crate) fn section<'a>(toml: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The workspace's manifests, `crates/*/Cargo.toml`: path from the project's folder, text.
+/// The workspace's manifests, `crates/*/Cargo.toml` and that of `xtask`: path from the project's
+/// folder, text.
 pub(crate) fn manifests() -> Vec<(String, String)> {
     let manifests: Vec<_> = files_below(&root().join("crates"), "toml")
         .into_iter()
+        .chain([root().join("xtask/Cargo.toml")])
         .filter(|path| path.ends_with("Cargo.toml"))
         .map(|path| (relative(&path), read(&path)))
-        .filter(|(path, _)| path.split('/').count() == 3)
+        .filter(|(path, _)| path.split('/').count() == 3 || path.starts_with("xtask/"))
         .collect();
     assert!(!manifests.is_empty(), "no manifests");
     manifests

@@ -1,7 +1,9 @@
 //! The configuration file: TOML, every key optional, unknown keys refused.
 
 mod adapters;
+mod annotated;
 mod check;
+mod keys;
 mod reserve;
 
 use std::fs::File;
@@ -14,7 +16,7 @@ use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
     AdapterBooks, AdapterIndex, AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, Idle,
-    InterfaceSpec, Limits, Link, Open, Priority, Reserve, ServerAdapter, ServerAssumptions,
+    InterfaceSpec, LOOP, Limits, Link, Open, Priority, Reserve, ServerAdapter, ServerAssumptions,
     ServerConfig, ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
@@ -27,8 +29,10 @@ use super::start::CONTROL_SOCKET;
 use crate::adapter::AdapterOptions;
 use crate::sys::{AdapterCpus, Cpus, SchedulingRequest, expected_cpu};
 pub use adapters::serialize as serialize_adapters;
+pub use annotated::{annotated, new as new_config};
 use check::Mistake;
 pub use check::{Onto, at_place, place_of};
+pub use keys::{Key, SECTIONS, Section, Unset, plain};
 #[cfg(test)]
 pub(super) use reserve::{NAMES_MAX, RESERVES_MAX};
 
@@ -70,23 +74,24 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// One interface, `lo`, that receives what it sends.
+    /// The interface `lo`, which receives what it sends, and `a` and `b`, which are joined.
     fn default() -> Self {
+        let memory = |name: &str, peer: &str| InterfaceSpec {
+            name: name.to_owned(),
+            adapter: None,
+            link: Link::peer(peer),
+            form: HeaderForm::Nni,
+            priority: Priority::Normal,
+            line_rate: None,
+            line: None,
+        };
         Self {
             server: ServerSection::default(),
             adapters: vec![AdapterSection::default()],
             admission: AdmissionSection::default(),
             quota: QuotaSection::default(),
             reserves: Vec::new(),
-            interfaces: vec![InterfaceSpec {
-                name: "lo".to_owned(),
-                adapter: None,
-                link: Link::peer("lo"),
-                form: HeaderForm::Nni,
-                priority: Priority::Normal,
-                line_rate: None,
-                line: None,
-            }],
+            interfaces: vec![memory(LOOP, LOOP), memory("a", "b"), memory("b", "a")],
             connections: Vec::new(),
         }
     }
@@ -142,6 +147,13 @@ impl Config {
                 false => told,
             })
         })?;
+        let ports = config.adapters.first().map(|adapter| adapter.ports);
+        if ports.is_some_and(|ports| usize::from(ports) < config.interfaces.len())
+            && toml::from_str::<toml::Table>(text).is_ok_and(|all| !all.contains_key("interface"))
+        {
+            // Nobody has asked for those that are joined.
+            config.interfaces.truncate(1);
+        }
         let made = config.check().and_then(|()| config.canonical());
         made.map_err(|mistake| mistake.place(text))?;
         Ok(config)
@@ -179,14 +191,11 @@ impl Config {
 
     /// Brings contracts and addresses into the form in which the server tells them.
     fn canonical(&mut self) -> Result<(), Mistake> {
-        let only = match &self.interfaces[..] {
-            [interface] => Some(interface.name.clone()),
-            _ => None,
-        };
+        let unnamed = self.unnamed().map(|interface| interface.name.clone());
         for (number, connection) in self.connections.iter_mut().enumerate() {
             let address = &mut connection.address;
             if address.interface.is_none() {
-                address.interface.clone_from(&only);
+                address.interface.clone_from(&unnamed);
             }
             let contract: TrafficContract = connection.contract.parse().map_err(|error| {
                 Mistake::new(
@@ -197,6 +206,14 @@ impl Config {
             connection.contract = contract.to_string();
         }
         Ok(())
+    }
+
+    /// The interface of an address that names none: the only one, else `lo`.
+    fn unnamed(&self) -> Option<&InterfaceSpec> {
+        match &self.interfaces[..] {
+            [interface] => Some(interface),
+            all => all.iter().find(|interface| interface.name == LOOP),
+        }
     }
 
     /// The name of an adapter; none: it is the only one.
@@ -408,6 +425,11 @@ mod tests {
             assert_eq!(Config::parse(&config.print()).unwrap(), config, "{text}");
         }
         assert_eq!(Config::parse("").unwrap(), Config::default());
+        let unnamed = "[[connection]]\naddress = \"0.40\"\ncontract = \"ubr\"\n";
+        let unnamed = Config::parse_whole(unnamed).unwrap();
+        assert_eq!(unnamed.connections[0].address.to_string(), "lo.0.40");
+        let small = Config::parse("[adapter]\nports = 2\n").unwrap();
+        assert_eq!(small.interfaces, Config::default().interfaces[..1]);
         let full = Config::parse(FULL).unwrap();
         assert_eq!(full.interfaces.len(), 2);
         assert_eq!((full.adapters[0].vcs, full.quota.connections), (64, 3));

@@ -42,7 +42,10 @@ use std::process::Command;
 use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
-pub use config::{Config, ConfigError, Onto, at_place, place_of, serialize_adapters};
+pub use config::{
+    Config, ConfigError, Key, Onto, SECTIONS, Section, Unset, annotated, at_place, new_config,
+    place_of, plain, serialize_adapters,
+};
 pub use foresight::foresee;
 pub use listener::state_dir_default;
 pub use privileges::become_nobody;

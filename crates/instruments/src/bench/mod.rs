@@ -45,33 +45,84 @@ pub struct Command {
 #[derive(Subcommand)]
 enum Bench {
     /// Cells in, PDUs out
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench receive --quick")]
     Receive(Args),
     /// Cells that nobody is to get
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench discard --quick")]
     Discard(Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench police --quick")]
     Police(police::Args),
     /// PDUs in, cells out, by SDU size (Figure 5)
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench transmit --quick")]
     Transmit(Args),
     /// Rates at the output (Figure 6), and thousands of shaped VCs
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench shape --quick")]
     Shape(Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench msna --quick")]
     Msna(msna::Args),
     /// Host CPU and wake-ups by SDU size and notification (Figure 8)
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench notify --quick")]
     Notify(Args),
     /// The udp link beside plain system calls
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench udp --quick")]
     Udp(Args),
     /// A connection's round trips, flows, copies and overhead, beside sockets
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench client --quick")]
     Client(client::Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench queue --quick")]
     Queue(queue::Args),
     /// What looking at a daemon costs: 1,000 VCs, 32 viewers
     #[cfg(feature = "page")]
     Page(Args),
     /// How late what is paced leaves, beside a thread that sleeps
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench pace --quick")]
     Pace(Args),
     /// Throughput of two adapters together, beside that of one
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench adapters --quick")]
     Adapters(Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench rest --quick")]
     Rest(rest::Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench lab --quick")]
     Lab(lab::Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench terminal --quick")]
     Terminal(terminal::Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench files --quick")]
     Files(files::Args),
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench instructions")]
     Instructions(instructions::Args),
 }
 

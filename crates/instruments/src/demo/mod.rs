@@ -33,6 +33,10 @@ use live::Screen;
 /// checked octet by octet. Exits with 0 if every rule held, with 1 if one was broken or the machine
 /// was too busy to tell.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate demo
+  $ cellgate demo --sweep --plot flood.svg")]
 pub struct Args {
     /// How long each phase lasts, in seconds [default: 3; with --sweep 1]
     #[arg(long, value_name = "N", value_parser = seconds)]
@@ -134,9 +138,10 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
     });
     let port_cells = plan::port_cells(args.shared_port);
     let mut stage = Stage::new(args.shared_port, port_cells, network, args.idle)?;
-    show.trial
-        .voice
-        .say(&format!("adapter {}\n", stage.scheduling()))?;
+    show.trial.voice.say(&output::wrapped(
+        "adapter  ",
+        &stage.scheduling().to_string(),
+    ))?;
     let mut reports = Vec::new();
     for phase in &phases {
         let seconds = args.seconds.unwrap_or(default_seconds);
@@ -189,9 +194,10 @@ impl Show {
                 .say(&match (&report.void_reason, self.lines) {
                     (Some(reason), _) => {
                         let name = &phase.name;
-                        format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
+                        let why = format!("void, try {tries} of {TRIES_MAX}: {reason}");
+                        output::wrapped(&format!("{name}: "), &why)
                     }
-                    (None, true) => format!("{}\n", text::line(&report)),
+                    (None, true) => text::line(&report),
                     (None, false) => format!("\n{}", text::phase(&report, &stage.connections)),
                 })?;
             Ok(report)

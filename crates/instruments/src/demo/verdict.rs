@@ -37,7 +37,7 @@ fn sum(phases: &[&PhaseReport], of: impl Fn(&PhaseReport) -> u64) -> u64 {
 }
 
 /// Guaranteed PDUs delivered, and sent.
-fn guaranteed(phase: &PhaseReport) -> (u64, u64) {
+pub(super) fn guaranteed(phase: &PhaseReport) -> (u64, u64) {
     let both = phase.connections.iter().take(HAZARD);
     both.fold((0, 0), |(delivered, sent), c| {
         (delivered + c.delivered_pdus, sent + c.sent_pdus)

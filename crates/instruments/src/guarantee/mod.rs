@@ -55,12 +55,24 @@ pub(crate) use writer::run as writer;
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Two greedy writers with 8,000,000 and 3,000,000 octets/s: the rates that they get
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate guarantee precision --seconds 60")]
     Precision(Args),
     /// Five guaranteed writers that come and go, best effort beside them
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate guarantee schedule --seconds 60")]
     Schedule(Args),
     /// A connection of 40 x 10^6 bit/s while processes take all CPU time that they can get
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate guarantee separation --seconds 60")]
     Separation(separation::Args),
     /// As many connections as admission allows, on a line or of the machine, and one more
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate guarantee admission --resource cpu --seconds 60")]
     Admission(admission::Args),
 }
 

@@ -23,7 +23,7 @@ impl Voice {
     pub(crate) fn end(self, report: &impl Serialize, verdict: &Verdict) -> anyhow::Result<Exit> {
         match self.json {
             true => output::print_json(report)?,
-            false => output::print(&format!("\n{}\n", verdict.text()))?,
+            false => output::print(&format!("\n{}", output::wrapped("", &verdict.text())))?,
         }
         Ok(verdict.exit())
     }

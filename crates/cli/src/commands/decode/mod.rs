@@ -37,6 +37,10 @@ use sink::Sink;
 /// (link type 147): a line tells of each block, with what it says in MSNL or REX. A broken record
 /// is named and the rest is read; then the exit code is 1.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate decode capture.pcapng
+  $ cellgate decode capture.pcap --pw 100=n1-cw --aal 0.101=aal34")]
 pub(crate) struct Args {
     /// The capture; - is standard input
     file: PathBuf,

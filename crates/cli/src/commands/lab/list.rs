@@ -5,6 +5,9 @@ use cellgate_report::output::{Exit, print, print_json};
 use serde::Serialize;
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate lab list")]
 pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]

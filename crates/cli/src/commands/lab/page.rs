@@ -11,6 +11,9 @@ use super::choice::choose;
 use super::run::{Ran, exit};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate lab report --out lab.html")]
 pub(crate) struct Args {
     /// Where to write the page, over an old one
     #[arg(long, value_name = "FILE.html", default_value = "cellgate-lab.html")]

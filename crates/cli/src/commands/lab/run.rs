@@ -13,6 +13,10 @@ use super::choice::{Chosen, change, choose};
 use crate::progress::Shown;
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate lab run policing-figure-6
+  $ cellgate lab run all --out results")]
 pub(crate) struct Args {
     /// An experiment, or `all`
     name: String,

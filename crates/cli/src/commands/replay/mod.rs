@@ -34,6 +34,10 @@ use twice::Twice;
 /// cut into cells; the adapter's clock is that of the capture. The exit code is 1 if a record was
 /// broken.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate replay capture.pcapng
+  $ cellgate replay capture.erf --vc 0.100=cbr:pcr=1000,max_sdu=9180")]
 pub(crate) struct Args {
     /// The capture; - is standard input. Of what is no file, at most 1 GiB is replayed
     file: PathBuf,
@@ -123,7 +127,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !outcome.conserved() {
         eprintln!("cellgate: the adapter's counters do not add up");
     }
-    let is_right = broken == 0 && outcome.conserved();
+    let is_empty = outcome.replayed_nothing();
+    if is_empty {
+        eprintln!(
+            "cellgate: nothing was replayed; `cellgate decode` shows what the capture has, `--vc` \
+             and `--pw` name what is not known"
+        );
+    }
+    let is_right = broken == 0 && outcome.conserved() && !is_empty;
     Ok(if is_right { Exit::Ok } else { Exit::Failed })
 }
 

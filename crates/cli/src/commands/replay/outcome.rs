@@ -141,6 +141,11 @@ impl Outcome {
         self.conserved
     }
 
+    /// Whether there were records, and the adapter saw no cell of them.
+    pub(super) const fn replayed_nothing(&self) -> bool {
+        self.records > 0 && self.cells_received == 0
+    }
+
     pub(super) fn to_text(&self) -> String {
         let heading = [
             "vpi.vci",

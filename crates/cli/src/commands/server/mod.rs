@@ -20,7 +20,6 @@ pub(crate) mod top;
 mod transfer;
 pub(crate) mod tun;
 pub(crate) mod vc;
-mod words;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -143,7 +142,7 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         }
         Refused::AddressInUse => Some(
             "`cellgate vc show ADDRESS` tells who uses it; two programs that are to talk use one \
-             interface each, joined (`cellgate itf add a type memory peer b`, and b with peer a)",
+             interface each, joined, as a.0.100 and b.0.100 of a daemon without configuration",
         ),
         Refused::Reserved { .. } => Some(
             "take a VCI from 32 on, or have root name you in [[reserve]] of the configuration \

@@ -17,6 +17,10 @@ use super::{Server, interrupted};
 /// there; it must be open here, too. Exit code 1 if none comes back. With --json the summary alone
 /// is printed.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate ping wan.0.100 -c 5
+  $ cellgate ping wan.7.0 --flow f4 --seg")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

@@ -28,6 +28,10 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// that came and were thrown away, by reason; with --json, which needs --output, what was received,
 /// too. Exit code 1 where fewer came than --count, or with --strict where one was thrown away.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate recv --vc b.0.100 --count 1
+  $ cellgate recv --vc b.0.100 --verify -o film")]
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,

@@ -12,6 +12,7 @@ use super::lost::Lost;
 use super::recv::seconds;
 use super::transfer::{CONTRACT, Way, one_way};
 use super::{Misuse, Server, interrupted};
+use crate::completion;
 
 /// How long what was handed to the adapter may take to leave.
 const LINGER: Duration = Duration::from_secs(30);
@@ -28,12 +29,17 @@ const LOOK_PDUS: u64 = 256;
 /// interrupted. Then it is told what was sent on, what was copied, and which PDUs were thrown away,
 /// by reason. Exit code 1 with --strict where one was thrown away.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate relay b.0.60 a.0.70 cbr,aal5:pcr=40Mbps,max_sdu=8192 --strict")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,
     /// The connection that receives: [interface.]vpi.vci
+    #[arg(add = completion::addresses())]
     from: Address,
     /// The connection that sends, at the same adapter
+    #[arg(add = completion::addresses())]
     to: Address,
     /// The contract of both: the first receives under it, the second sends
     #[arg(default_value = CONTRACT, value_name = "TEXT")]

@@ -28,6 +28,10 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// ends, or the connection of --vc closes. Exit code that of PROGRAM, 128 and the signal's number
 /// if a signal has ended it.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate run --reserve 5% --vc wan.0.100 -- ./player
+  $ cellgate run --reserve 2ms --period 20ms -- ./player")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

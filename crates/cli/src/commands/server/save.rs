@@ -22,6 +22,10 @@ const IN_PART: &str =
 /// Connections that applications have opened are not part of it. [server] and the quotas of others
 /// are told to root and the server's own user alone.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate save /etc/cellgate.toml
+  $ cellgate save | cellgate config check -")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

@@ -26,6 +26,10 @@ const LINGER: Duration = Duration::from_secs(30);
 /// other end is lost: start `cellgate recv` there first. With --json it is told at the end what was
 /// sent.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ echo hello | cellgate send --vc a.0.100 -
+  $ cellgate send --verify --contract cbr,aal5:pcr=20Mbps film")]
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,

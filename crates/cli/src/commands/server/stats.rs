@@ -1,14 +1,19 @@
 //! `cellgate stats`: counters of connections, interfaces and resources.
 
-use cellgate::{AdapterInfo, CellRate};
+use cellgate::{AdapterInfo, CellRate, Resource};
 use cellgate_page::{Stats, metrics};
-use cellgate_report::output::{Exit, print, print_json_line, table};
+use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_report::output::{Exit, print, print_json_line, table_by_worth, wrapped};
 use serde::Serialize;
 
 use super::Server;
 
 /// Print the server's counters
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate stats
+  $ cellgate stats --openmetrics")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,
@@ -18,6 +23,9 @@ pub(crate) struct Args {
     /// Of so many connections one by one, guaranteed ones first; the others as one
     #[arg(long, value_name = "N", default_value_t = metrics::PER_VC, requires = "openmetrics")]
     per_vc: usize,
+    /// Have all columns, however wide the terminal is
+    #[arg(long, conflicts_with = "json")]
+    wide: bool,
 }
 
 #[derive(Serialize)]
@@ -38,15 +46,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             stats: &stats,
         })?;
     } else {
-        print(&people(&stats))?;
+        print(&people(&stats, args.wide))?;
     }
     Ok(Exit::Ok)
 }
 
-fn people(stats: &Stats) -> String {
+fn people(stats: &Stats, wide: bool) -> String {
     let mut text = format!("{}, process {}\n", stats.server, stats.pid);
     for note in &stats.notes {
-        text += &format!("note: {note}\n");
+        text += &wrapped("note: ", note);
     }
     for adapter in &stats.adapters {
         text += &gaps(adapter);
@@ -68,16 +76,16 @@ fn people(stats: &Stats) -> String {
                 None => info.resource.name().to_owned(),
             },
             info.interface.clone().unwrap_or_else(|| "-".to_owned()),
-            info.capacity.to_string(),
-            info.reserved.to_string(),
-            info.expected.to_string(),
-            info.resource.unit().to_owned(),
+            amount(info.resource, info.capacity),
+            amount(info.resource, info.reserved),
+            amount(info.resource, info.expected),
+            unit(info.resource).to_owned(),
         ]
     }));
-    text += &format!("\n{}\n", table(&rows));
+    text += &format!("\n{}\n", table_by_worth(&rows, &[4], wide));
     let limits = stats.resources.iter().filter_map(|info| {
         let limit = info.limit.as_ref()?;
-        Some(format!("limit: {}: {limit}\n", info.resource))
+        Some(wrapped("limit: ", &format!("{}: {limit}", info.resource)))
     });
     text.extend(limits);
     let head = [
@@ -102,18 +110,18 @@ fn people(stats: &Stats) -> String {
             info.state.to_string(),
         ]
     }));
-    text += &format!("{}\n", table(&rows));
+    text += &format!("{}\n", table_by_worth(&rows, &[3, 4], wide));
     let head = [
         "connection",
         "PDUs sent",
         "PDUs received",
         "PDUs discarded",
         "cells discarded",
-        "cells/s out of",
-        "in of",
+        "Mbit/s out of",
+        "Mbit/s in of",
     ];
     let rate = |rate: Option<CellRate>| {
-        rate.map_or_else(|| "-".to_owned(), |rate| rate.cell_s().to_string())
+        rate.map_or_else(|| "-".to_owned(), |rate| cells_mbit_s(rate.cell_s().into()))
     };
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(stats.connections.iter().map(|info| {
@@ -127,18 +135,40 @@ fn people(stats: &Stats) -> String {
             rate(info.receive),
         ]
     }));
-    text += &table(&rows);
+    text += &table_by_worth(&rows, &[4], wide);
     for info in &stats.connections {
         if let Some(risk) = &info.risk {
             let was = if risk.now { "is" } else { "was" };
             let (address, reason) = (&info.address, &risk.reason);
-            text += &format!("connection {address} {was} at risk: {reason}\n");
+            text += &wrapped("", &format!("connection {address} {was} at risk: {reason}"));
         }
         if let Some(offer) = &info.offer {
-            text += &format!("connection {} may grow to {offer}\n", info.address);
+            text += &wrapped(
+                "",
+                &format!("connection {} may grow to {offer}", info.address),
+            );
         }
     }
     text
+}
+
+/// An amount of a resource as people read it, in its [`unit`].
+fn amount(resource: Resource, amount: u64) -> String {
+    match unit(resource) {
+        "Mbit/s" => cells_mbit_s(amount),
+        "% of a core" => format!("{}.{}", amount / 10_000, amount / 1_000 % 10),
+        "MiB" => format!("{:.1}", amount as f64 / f64::from(1 << 20)),
+        _ => amount.to_string(),
+    }
+}
+
+fn unit(resource: Resource) -> &'static str {
+    match resource.unit() {
+        "cells/s" => "Mbit/s",
+        "ppm of a core" => "% of a core",
+        "octets" => "MiB",
+        other => other,
+    }
 }
 
 /// How the adapter has rested, and who kept it from that for nothing.
@@ -147,14 +177,14 @@ fn rests(adapter: &AdapterInfo) -> String {
         return String::new();
     };
     let us = |ns: u64| format!("{:.0} us", ns as f64 / 1e3);
-    let mut text = format!(
-        "idle {}: {} rests, {:.1} s in all; up again at most {} late, {} allowed for\n",
-        rests.idle,
+    let rested = format!(
+        "{} rests, {:.1} s in all; up again at most {} late, {} allowed for",
         rests.rests,
         rests.rests_total_ns as f64 / 1e9,
         us(rests.late_longest_ns),
         us(rests.late_allowed_ns),
     );
+    let mut text = wrapped(&format!("idle {}: ", rests.idle), &rested);
     for caller in &rests.callers {
         text += &format!(
             "connection {} of user {} woke the adapter {} times for nothing\n",

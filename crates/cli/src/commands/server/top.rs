@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use cellgate::{Admin, CounterRecord, CounterSnapshot, CountersView};
 use cellgate_host::sys::Signals;
-use cellgate_report::output::{Exit, is_terminal, json_line, print_on, table};
+use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_report::grouped;
+use cellgate_report::output::{Exit, is_terminal, json_line, print_on, table_by_worth};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
@@ -24,6 +26,10 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 /// server renews the counters four times a second. Ends when it is interrupted, and with exit code
 /// 1 when the server ends.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate top
+  $ cellgate top --once --interval 5 --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,
@@ -36,6 +42,9 @@ pub(crate) struct Args {
     /// One table of one interval, then end: as it is, for a file
     #[arg(long, conflicts_with = "count")]
     once: bool,
+    /// Have all columns, however wide the terminal is
+    #[arg(long, conflicts_with = "json")]
+    wide: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -53,8 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let table = Table::between(&before, &after);
         let text = match args.server.json {
             true => json_line(&table)?,
-            false if clears => format!("{CLEAR}{}", table.text()),
-            false => table.text(),
+            false if clears => format!("{CLEAR}{}", table.text(args.wide)),
+            false => table.text(args.wide),
         };
         if !print_on(&text)? {
             break;
@@ -133,21 +142,23 @@ impl Table {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, wide: bool) -> String {
         let seconds = self.interval_ns as f64 / 1e9;
         let count = self.connections.len();
         let sum = |of: fn(&Row) -> u64| self.connections.iter().map(of).sum::<u64>();
         let head = [
             "connection",
+            "Mbit/s out",
+            "of",
+            "Mbit/s in",
+            "of",
+            "cells/s discarded",
+            "PDUs/s out",
+            "PDUs/s in",
+            "cells/s out",
+            "cells/s in",
             "process",
             "promise",
-            "cells/s out",
-            "of",
-            "PDUs/s out",
-            "cells/s in",
-            "of",
-            "PDUs/s in",
-            "discarded/s",
         ];
         let mut rows = vec![head.map(str::to_owned)];
         rows.extend(self.connections.iter().map(Row::columns));
@@ -156,38 +167,42 @@ impl Table {
             _ => "",
         };
         format!(
-            "{count} connections over {seconds:.2} s: {} cells/s out, {} in, {} discarded\n\
+            "{count} connection{} over {seconds:.2} s: {} Mbit/s out, {} in; {} cells/s discarded\n\
              {stale}\n{}",
-            sum(|row| row.transmitted_cell_s),
-            sum(|row| row.received_cell_s),
-            sum(|row| row.discarded_cell_s),
-            table(&rows)
+            if count == 1 { "" } else { "s" },
+            cells_mbit_s(sum(|row| row.transmitted_cell_s)),
+            cells_mbit_s(sum(|row| row.received_cell_s)),
+            grouped(sum(|row| row.discarded_cell_s)),
+            // From the one of least worth on.
+            table_by_worth(&rows, &[9, 8, 10, 7, 6, 11], wide)
         )
     }
 }
 
 impl Row {
-    fn columns(&self) -> [String; 10] {
+    fn columns(&self) -> [String; 12] {
         let record = &self.record;
         let bound = |cell_s: u64| match cell_s {
             0 => "-".to_owned(),
-            _ => cell_s.to_string(),
+            _ => cells_mbit_s(cell_s),
         };
         [
             record.address.clone(),
+            cells_mbit_s(self.transmitted_cell_s),
+            bound(record.transmit_cell_s),
+            cells_mbit_s(self.received_cell_s),
+            bound(record.receive_cell_s),
+            self.discarded_cell_s.to_string(),
+            self.transmitted_pdu_s.to_string(),
+            self.delivered_pdu_s.to_string(),
+            self.transmitted_cell_s.to_string(),
+            self.received_cell_s.to_string(),
             match (record.pid, record.permanent) {
                 (0, true) => "permanent".to_owned(),
                 (0, false) => "-".to_owned(),
                 (pid, _) => pid.to_string(),
             },
             promise(record),
-            self.transmitted_cell_s.to_string(),
-            bound(record.transmit_cell_s),
-            self.transmitted_pdu_s.to_string(),
-            self.received_cell_s.to_string(),
-            bound(record.receive_cell_s),
-            self.delivered_pdu_s.to_string(),
-            self.discarded_cell_s.to_string(),
         ]
     }
 }
@@ -236,9 +251,9 @@ mod tests {
             .map(|row| (row.record.number, row.transmitted_cell_s))
             .collect();
         assert_eq!(rates, [(2, 400), (1, 100), (4, 0)]);
-        let text = table.text();
+        let text = table.text(false);
         assert!(
-            text.starts_with("3 connections over 0.50 s: 500 cells/s out, 0 in"),
+            text.starts_with("3 connections over 0.50 s: 0.192 Mbit/s out, 0 in; 0 cells/s"),
             "{text}"
         );
         let json = serde_json::to_value(&table).unwrap();
@@ -252,7 +267,7 @@ mod tests {
         let same = snapshot(1_000, &[(1, 100)]);
         let table = Table::between(&same, &same);
         assert_eq!(table.connections[0].transmitted_cell_s, 0);
-        assert!(table.text().contains("is the server there?"));
+        assert!(table.text(false).contains("is the server there?"));
         let earlier = snapshot(900, &[(1, 200)]);
         assert_eq!(
             Table::between(&same, &earlier).connections[0].transmitted_cell_s,

@@ -1,14 +1,18 @@
 //! `cellgate vc`: the server's connections.
 
-use cellgate::{CellRate, Connection, ConnectionInfo, Notification, TrafficContract, Tried};
+use cellgate::{
+    Builder, CellRate, Connection, ConnectionInfo, Notification, QueueThreshold, TrafficContract,
+    Tried,
+};
 use cellgate_core::server::mbit_s;
-use cellgate_report::output::{Exit, columns, print, print_json_line, table};
+use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_report::output::{Exit, columns, described, print, print_json_line, table_by_worth};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::quantity::{MarksWord, NotifyWord};
-use super::words::Words;
-use super::{Server, monitor, usage};
+use super::{Server, monitor};
+use crate::words::WORDS;
 
 /// Connections: add, set, del, show, monitor.
 #[derive(clap::Args)]
@@ -21,37 +25,114 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Opens a permanent connection: ADDRESS contract TEXT [OPTIONS]
+    /// Open a permanent connection
+    ///
+    /// Words stand in any order behind the address; hyphens before them are optional.
+    #[command(override_usage = "cellgate vc add [OPTIONS] ADDRESS contract TEXT [WORD VALUE]...")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc add a.0.100 contract cbr,aal5:pcr=20Mbps,max_sdu=1500
+  $ cellgate vc add a.0.101 contract ubr,aal5 notify silent:8:1ms")]
     Add {
         /// [interface.]vpi.vci
         address: String,
-        /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
-        /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
-        /// [marks mssar] [queue-threshold PDUS|PERCENT%]
-        words: Vec<String>,
+        #[command(flatten)]
+        words: AddWords,
         /// Say what would be reserved, or why it would be refused, and open nothing
         #[arg(long)]
         dry_run: bool,
     },
-    /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
+    /// Change the contract of a permanent connection that nobody uses
+    #[command(override_usage = "cellgate vc set [OPTIONS] ADDRESS contract TEXT")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc set a.0.100 contract cbr,aal5:pcr=10Mbps,max_sdu=1500")]
     Set {
         /// [interface.]vpi.vci
         address: String,
-        /// contract TEXT
-        words: Vec<String>,
+        /// The contract, as `cellgate contract` explains them
+        #[arg(long, value_name = "TEXT", help_heading = WORDS)]
+        contract: String,
     },
-    /// Deletes a permanent connection
+    /// Delete a permanent connection
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc del a.0.100")]
     Del {
         /// [interface.]vpi.vci
         address: String,
     },
-    /// Lists connections, or tells all of one
+    /// List connections, or tell all of one
+    #[command(visible_aliases = ["list", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc show
+  $ cellgate vc show a.0.100")]
     Show {
         /// [interface.]vpi.vci
         address: Option<String>,
+        /// Have all columns, however wide the terminal is
+        #[arg(long, conflicts_with = "json")]
+        wide: bool,
     },
-    /// Tells of connections and interfaces that come, change and go
+    /// Tell of connections and interfaces that come, change and go
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate vc monitor --json")]
     Monitor,
+}
+
+/// The words of a permanent connection.
+#[derive(clap::Args)]
+#[command(next_help_heading = WORDS)]
+struct AddWords {
+    /// The contract, as `cellgate contract` explains them
+    #[arg(long, value_name = "TEXT")]
+    contract: String,
+    /// PDUs that may wait to be sent [default: by contract]
+    #[arg(long, value_name = "PDUS")]
+    transmit_pdus: Option<u32>,
+    /// PDUs that may wait to be read [default: by contract]
+    #[arg(long, value_name = "PDUS")]
+    receive_pdus: Option<u32>,
+    /// The fill of the receive queue that wakes the reader: 12 (PDUs) or 75%
+    #[arg(long, value_name = "PDUS|PERCENT%")]
+    queue_threshold: Option<QueueThreshold>,
+    /// When events tell of cells: every-cell, first-cell, last-cell, first-and-last-cell, polled or
+    /// silent:EVENTS:TIME [default: last-cell]
+    #[arg(long, value_name = "WHEN")]
+    notify: Option<NotifyWord>,
+    /// The cells of AAL0 carry blocks, whose first and last events tell of [default: none]
+    #[arg(long, value_name = "mssar|none")]
+    marks: Option<MarksWord>,
+    /// No event tells that a PDU has been sent
+    #[arg(long)]
+    no_completions: bool,
+}
+
+impl AddWords {
+    fn builder(&self, address: &str) -> Builder {
+        let mut builder = Connection::builder()
+            .address(address)
+            .contract(&*self.contract)
+            .completions(!self.no_completions);
+        if let Some(pdus) = self.transmit_pdus {
+            builder = builder.transmit_pdus(pdus);
+        }
+        if let Some(pdus) = self.receive_pdus {
+            builder = builder.receive_pdus(pdus);
+        }
+        if let Some(threshold) = self.queue_threshold {
+            builder = builder.queue_threshold(threshold);
+        }
+        if let Some(NotifyWord(notification)) = self.notify {
+            builder = builder.notification(notification);
+        }
+        if let Some(MarksWord(marks)) = self.marks {
+            builder = builder.marks(marks);
+        }
+        builder
+    }
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
@@ -62,26 +143,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             words,
             dry_run,
         } => {
-            let mut words = Words::new(words);
-            let contract: String = usage(words.required("contract"))?;
-            let mut builder = Connection::builder().address(address).contract(contract);
-            if let Some(pdus) = usage(words.value("transmit-pdus"))? {
-                builder = builder.transmit_pdus(pdus);
-            }
-            if let Some(pdus) = usage(words.value("receive-pdus"))? {
-                builder = builder.receive_pdus(pdus);
-            }
-            if let Some(threshold) = usage(words.value("queue-threshold"))? {
-                builder = builder.queue_threshold(threshold);
-            }
-            if let Some(NotifyWord(notification)) = usage(words.value("notify"))? {
-                builder = builder.notification(notification);
-            }
-            if let Some(MarksWord(marks)) = usage(words.value("marks"))? {
-                builder = builder.marks(marks);
-            }
-            builder = builder.completions(!words.flag("no-completions"));
-            usage(words.finish())?;
+            let builder = words.builder(address);
             let mut admin = command.server.admin()?;
             if *dry_run {
                 return tried(&admin.try_open(&builder)?, json);
@@ -103,11 +165,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
                 }
             }
         }
-        Verb::Set { address, words } => {
-            let mut words = Words::new(words);
-            let contract: String = usage(words.required("contract"))?;
-            usage(words.finish())?;
-            command.server.admin()?.set(address, &contract)?;
+        Verb::Set { address, contract } => {
+            command.server.admin()?.set(address, contract)?;
             if json {
                 // In canonical form, as it is shown.
                 let contract: TrafficContract = contract.parse()?;
@@ -121,7 +180,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
                 print_json_line(&json!({ "address": address }))?;
             }
         }
-        Verb::Show { address } => return show(&command.server, address.as_deref()),
+        Verb::Show { address, wide } => {
+            return show(&command.server, address.as_deref(), *wide);
+        }
         Verb::Monitor => return monitor::run(command.server.admin()?, json),
     }
     Ok(Exit::Ok)
@@ -200,7 +261,7 @@ fn as_it_would_be(tried: &Tried) -> Vec<[String; 2]> {
     rows
 }
 
-fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
+fn show(server: &Server, address: Option<&str>, wide: bool) -> anyhow::Result<Exit> {
     let mut all = server.admin()?.list()?;
     if let Some(address) = address {
         let address: cellgate::Address = address.parse().map_err(cellgate::Error::from)?;
@@ -219,7 +280,7 @@ fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
     } else if address.is_some() {
         all.iter().try_for_each(|info| print(&in_full(info)))?;
     } else {
-        print(&list(&all))?;
+        print(&list(&all, wide))?;
     }
     Ok(Exit::Ok)
 }
@@ -240,32 +301,43 @@ fn with_seen(info: &ConnectionInfo) -> serde_json::Result<serde_json::Value> {
 }
 
 /// One line each.
-fn list(all: &[ConnectionInfo]) -> String {
-    let mut rows = vec![[
-        "address".to_owned(),
-        "user".to_owned(),
-        "process".to_owned(),
-        "sent".to_owned(),
-        "received".to_owned(),
-        "discarded".to_owned(),
-        "contract".to_owned(),
-    ]];
+fn list(all: &[ConnectionInfo], wide: bool) -> String {
+    let mut rows = vec![
+        [
+            "address",
+            "Mbit/s out",
+            "Mbit/s in",
+            "PDUs sent",
+            "PDUs received",
+            "PDUs discarded",
+            "user",
+            "process",
+            "contract",
+        ]
+        .map(str::to_owned),
+    ];
+    let mbit_s = |rate: Option<CellRate>| {
+        rate.map_or_else(|| "-".to_owned(), |rate| cells_mbit_s(rate.cell_s().into()))
+    };
     rows.extend(all.iter().map(|info| {
         [
             info.address.to_string(),
+            mbit_s(info.transmit),
+            mbit_s(info.receive),
+            info.stats.pdus_transmitted.to_string(),
+            info.stats.pdus_delivered.to_string(),
+            info.stats.pdus_discarded.total().to_string(),
             info.uid.to_string(),
             match (info.pid, info.permanent) {
                 (Some(pid), _) => pid.to_string(),
                 (None, true) => "permanent".to_owned(),
                 (None, false) => "-".to_owned(),
             },
-            info.stats.pdus_transmitted.to_string(),
-            info.stats.pdus_delivered.to_string(),
-            info.stats.pdus_discarded.total().to_string(),
             info.contract.clone(),
         ]
     }));
-    table(&rows)
+    // From the one of least worth on.
+    table_by_worth(&rows, &[6, 7, 8, 2], wide)
 }
 
 /// How long PDUs take at most, and have taken.
@@ -323,7 +395,8 @@ fn in_full(info: &ConnectionInfo) -> String {
     };
     let completions = if info.completions { "tell" } else { "silent" };
     let mut rows = vec![
-        [info.address.to_string(), info.contract.clone()],
+        ["address".to_owned(), info.address.to_string()],
+        ["contract".to_owned(), info.contract.clone()],
         ["promise".to_owned(), promise.to_owned()],
         [format!("transmit{share}"), rate(info.transmit)],
         [format!("receive{share}"), rate(info.receive)],
@@ -351,10 +424,7 @@ fn in_full(info: &ConnectionInfo) -> String {
         ],
         ["cells sent".to_owned(), stats.cells_transmitted.to_string()],
         ["PDUs sent".to_owned(), stats.pdus_transmitted.to_string()],
-        [
-            "of these, as a whole".to_owned(),
-            stats.pdus_crossed.to_string(),
-        ],
+        ["of these, whole".to_owned(), stats.pdus_crossed.to_string()],
         [
             "cells received".to_owned(),
             stats.cells_received.to_string(),
@@ -366,17 +436,17 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["of these, lent".to_owned(), stats.pdus_lent.to_string()],
         ["of these, tagged".to_owned(), stats.pdus_tagged.to_string()],
     ];
-    rows.splice(10..10, delays(info));
+    rows.splice(11..11, delays(info));
     if let Some(offer) = &info.offer {
-        rows.insert(2, ["may grow to".to_owned(), offer.clone()]);
+        rows.insert(3, ["may grow to".to_owned(), offer.clone()]);
     }
     if let Some(risk) = &info.risk {
         let label = if risk.now { "at risk" } else { "was at risk" };
-        rows.insert(2, [label.to_owned(), risk.reason.clone()]);
+        rows.insert(3, [label.to_owned(), risk.reason.clone()]);
     }
     if info.keeps_awake {
         let why = "its CDVT is shorter than a rest, so the adapter does not rest while it is open";
-        rows.insert(10, ["keeps awake".to_owned(), why.to_owned()]);
+        rows.insert(11, ["keeps awake".to_owned(), why.to_owned()]);
     }
     for reason in cellgate::Discard::ALL {
         let pdus = stats.pdus_discarded.of(reason);
@@ -386,5 +456,5 @@ fn in_full(info: &ConnectionInfo) -> String {
             rows.push([format!("discarded: {}", reason.name()), counts]);
         }
     }
-    columns(&rows)
+    described(&rows)
 }

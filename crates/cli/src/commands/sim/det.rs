@@ -9,6 +9,9 @@ use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate sim det --seeds 0..100")]
 pub(crate) struct Args {
     #[command(flatten)]
     many: Many,

@@ -16,6 +16,9 @@ use super::seeds::{Jobs, Seeds, quiet_panics, span};
 use crate::progress::Shown;
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate sim mutants --jobs 2")]
 pub(crate) struct Args {
     /// Seeds that each bug is given: A..B, or N for 0..N
     #[arg(long, value_name = "A..B", default_value = "2000")]

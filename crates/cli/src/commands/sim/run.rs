@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{CellTrace, Outcome, check_recorded, checked};
+use cellgate_report::grouped;
 use cellgate_report::output::{Exit, print, print_json, same_file, table};
 use serde::Serialize;
 
@@ -15,6 +16,10 @@ use super::verdict::{Compared, exit, line};
 use crate::progress::Shown;
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate sim run --seed 7
+  $ cellgate sim run --plan examples/flood.toml --trace flood.pcapng")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
@@ -156,9 +161,11 @@ fn apart(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A figure, if there is one.
+/// A time in microseconds, if there is one.
 fn measured(ns: Option<u64>) -> String {
-    ns.map_or("-".into(), |ns| ns.to_string())
+    ns.map_or("-".into(), |ns| {
+        format!("{}.{}", grouped(ns / 1_000), ns / 100 % 10)
+    })
 }
 
 fn text(outcome: &Outcome) -> String {
@@ -170,20 +177,24 @@ fn text(outcome: &Outcome) -> String {
         "sent",
         "read",
         "lost",
-        "strange",
-        "sdu_bit_s",
-        "mean_ns",
-        "max_ns",
+        "not sent",
+        "SDU Mbit/s",
+        "mean us",
+        "max us",
     ];
     let mut rows = vec![heads.map(String::from)];
     for (name, one) in &outcome.connections {
         rows.push([
             name.clone(),
-            one.sent_pdus.to_string(),
-            one.delivered_pdus.to_string(),
-            one.lost_pdus.to_string(),
-            one.strange_pdus.to_string(),
-            one.sdu_bit_s.to_string(),
+            grouped(one.sent_pdus),
+            grouped(one.delivered_pdus),
+            grouped(one.lost_pdus),
+            grouped(one.strange_pdus),
+            format!(
+                "{}.{:03}",
+                one.sdu_bit_s / 1_000_000,
+                one.sdu_bit_s / 1_000 % 1_000
+            ),
             measured(one.latency_mean_ns),
             measured(one.latency_max_ns),
         ]);

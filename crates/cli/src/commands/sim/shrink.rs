@@ -16,6 +16,9 @@ use crate::progress::Shown;
 const RUNS: usize = 20_000;
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate sim shrink --seed 7 -o small.toml")]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,

@@ -14,6 +14,9 @@ use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate sim sweep --seeds 1000 --jobs 2 --marks")]
 pub(crate) struct Args {
     #[command(flatten)]
     many: Many,

@@ -1,6 +1,5 @@
 //! What a user asks for that makes no sense, and unfinished files.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
@@ -143,23 +142,4 @@ fn who_interrupts_is_told_how_to_go_on_and_the_other_end_hears_of_it() {
     assert!(list(&[]).is_empty());
     assert!(list(&["--discard", "all"]).is_empty());
     assert!(fs::read_dir(&to).unwrap().next().is_none());
-}
-
-#[test]
-fn the_manual_page_has_every_option_and_no_other() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/man/cellgate-put.1");
-    let page = fs::read_to_string(page).unwrap();
-    let page = page.replace("\\-", "-").replace("\\fB", " ");
-    let options = |text: &str| -> BTreeSet<String> {
-        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-        let long = words.filter(|word| word.len() > 2 && word.starts_with("--"));
-        long.map(str::to_owned).collect()
-    };
-    let place = Place::new("manual");
-    let mut all = BTreeSet::new();
-    for command in ["put", "get", "ls", "serve-files"] {
-        let output = alone(&place, &[command, "--help"]);
-        all.extend(options(&String::from_utf8_lossy(&output.stdout)));
-    }
-    assert_eq!(options(&page), all);
 }

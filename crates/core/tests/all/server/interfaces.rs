@@ -12,6 +12,37 @@ const CBR: &str = "cbr:pcr=1000,max_sdu=1500";
 
 /// It is asked of the adapter, kept for a successor, put on again on a new adapter, and taken back
 /// where the adapter refuses it or dies.
+fn memory(name: &str, peer: &str) -> InterfaceSpec {
+    InterfaceSpec {
+        adapter: None,
+        name: name.to_owned(),
+        link: Link::peer(peer),
+        form: HeaderForm::Nni,
+        priority: Priority::Normal,
+        line_rate: None,
+        line: None,
+    }
+}
+
+#[test]
+fn an_address_without_interface_is_of_lo_where_there_are_several() {
+    let mut world = World::new(config());
+    let governor = world.hello(user(SERVER_UID));
+    world.find_adapter();
+    for (name, peer) in [("a", "b"), ("b", "a"), ("lo", "lo")] {
+        let spec = memory(name, peer);
+        let added = world.done(governor, Request::AddInterface(spec));
+        assert_eq!(added, Ok(Confirm::Done), "{name}");
+    }
+    let mut unnamed = open(100, CBR);
+    unnamed.address.interface = None;
+    let opened = world.done(governor, Request::Open(unnamed));
+    let Ok(Confirm::Opened(opened)) = opened else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(opened.address.to_string(), "lo.0.100");
+}
+
 #[test]
 fn a_line_is_impaired_for_those_who_govern_and_stays_so() {
     let (mut world, root) = World::with_wan(config());
@@ -84,15 +115,6 @@ fn interfaces_are_for_those_who_govern() {
         world.done(mortal, add(wan("wan"))),
         Err(Refused::NotPermitted)
     );
-    let memory = |name: &str, peer: &str| InterfaceSpec {
-        adapter: None,
-        name: name.to_owned(),
-        link: Link::peer(peer),
-        form: HeaderForm::Nni,
-        priority: Priority::Normal,
-        line_rate: None,
-        line: None,
-    };
     let monitor = world.done(mortal, Request::Monitor);
     assert_eq!(monitor, Ok(Confirm::Done));
     assert_eq!(
@@ -136,7 +158,7 @@ fn interfaces_are_for_those_who_govern() {
     let names = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(refused, Err(Refused::InterfaceUnnamed { names }));
     unnamed.address.interface = Some("b".to_owned());
-    assert!(world.done(mortal, Request::Open(unnamed)).is_ok());
+    assert!(world.done(mortal, Request::Open(unnamed.clone())).is_ok());
     let remove = |name: &str| Request::RemoveInterface {
         name: name.to_owned(),
     };

@@ -327,13 +327,12 @@ impl Config {
                 let text = format!("connection {address}: {text}");
                 Err(Mistake::new(format!("connection.{number}.address"), text))
             };
-            let mut on = names.values();
             let interface = match &address.interface {
                 Some(name) => match names.get(&**name) {
                     None => return wrong("no such interface"),
-                    found => found,
+                    Some(found) => Some(*found),
                 },
-                None => on.next().filter(|_| names.len() == 1),
+                None => self.unnamed(),
             };
             if let Some(refused) = interface.and_then(|one| one.bars(address.vc)) {
                 return wrong(&refused.to_string());

@@ -20,6 +20,9 @@ use crate::commands::server::Misuse;
 /// safe, under its name. The same command again goes on where one was interrupted. Exit code 1
 /// where something failed; what did is named at the end.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate get data/today.dat . --vc wan.0.100")]
 pub(crate) struct Args {
     #[command(flatten)]
     asking: Asking,

@@ -14,6 +14,10 @@ use super::words::shown;
 
 /// List what `cellgate serve-files` has at the other end, or what is unfinished here
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate ls --vc wan.0.100 measurements
+  $ cellgate ls --partial /srv/files --discard all")]
 pub(crate) struct Args {
     #[command(flatten)]
     asking: Asking,

@@ -23,7 +23,17 @@ use crate::commands::server::Misuse;
 /// Each file appears at the other end as a whole or not at all, and its BLAKE3 digest is printed
 /// when it is there, safe, under its name. The same command again goes on where one was
 /// interrupted. Exit code 1 where something failed; what did is named at the end.
+///
+/// Until a file is whole and safe on the disk it lies in .cellgate-partial beside its destination.
+/// Digests are printed as b3sum prints them. Modes, times, symbolic links and holes are kept;
+/// owners, too, where root receives. Devices, sockets and FIFOs are skipped and named. A file of
+/// the same length and time of change stays; another one is refused, unless an option says
+/// otherwise. Standard input, `put - NAME`, cannot be gone on with.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate put -r data --vc wan.0.100 --contract cbr,aal5:pcr=90Mbps
+  $ tar c src | cellgate put - src.tar --vc wan.0.100")]
 pub(crate) struct Args {
     #[command(flatten)]
     asking: Asking,

@@ -38,6 +38,9 @@ const CONNECTIONS_MAX: u16 = 256;
 /// where nobody can. With --tcp or --quic there is a connection only if --vc or --line names one.
 /// `--vc a.0.100..a.0.103` serves four, each by itself.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate serve-files /srv/files --vc wan.0.100 --writable")]
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,

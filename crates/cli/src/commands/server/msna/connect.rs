@@ -12,6 +12,9 @@ use super::super::recv::seconds;
 use super::{Place, told};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ echo hello | cellgate msna connect 10.0.0.2:7 --itf a")]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,

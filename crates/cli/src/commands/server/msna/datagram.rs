@@ -9,6 +9,9 @@ use super::super::recv::seconds;
 use super::{Place, told};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate msna datagram 10.0.0.2:7 hello --itf a -W 1")]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,

@@ -32,19 +32,23 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Answers: access point 7 sends all back, 9 throws all away
+    /// Answer: access point 7 sends all back, 9 throws all away
     Serve(serve::Args),
-    /// Sends blocks to an access point that sends them back, and times their return
+    /// Send blocks to an access point that sends them back, and time their return
     Ping(ping::Args),
-    /// Sends what comes on standard input to an access point, and prints what comes back
+    /// Send what comes on standard input to an access point, and print what comes back
     Connect(connect::Args),
-    /// Hands on between two interfaces, whose hosts call each other
+    /// Hand on between two interfaces, whose hosts call each other
     Relay(relay::Args),
-    /// The daemon's nodes and their circuits, with cells so far
+    /// List the daemon's nodes and their circuits, with cells so far
+    #[command(visible_aliases = ["show", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate msna list")]
     List,
-    /// Sends octets to an access point, without an association
+    /// Send octets to an access point, without an association
     Datagram(datagram::Args),
-    /// Calls over MSNA, and over TCP beside it (in builds with the feature `rpc`)
+    /// Call over MSNA, and over TCP beside it (in builds with the feature `rpc`)
     Rpc(rpc::Command),
 }
 
@@ -52,7 +56,7 @@ enum Verb {
 #[derive(Args)]
 struct Place {
     /// The interface; a daemon of one needs no name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::completion::interfaces())]
     itf: Option<String>,
     /// This host's number: with packets an IPv4 address of this machine [default: 10.0.0.1; with
     /// packets the address from which the other is reached]

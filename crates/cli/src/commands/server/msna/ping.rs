@@ -13,6 +13,9 @@ use super::times::Times;
 use super::{Place, told, us};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate msna ping 10.0.0.2:7 --itf a -c 100")]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,

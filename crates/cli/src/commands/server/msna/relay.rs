@@ -12,6 +12,9 @@ use super::super::{Server, usage};
 use super::{told, us};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate msna relay --itf a --itf b --by block")]
 pub(super) struct Args {
     /// The two interfaces: --itf a --itf b
     #[arg(long, value_name = "NAME", required = true)]

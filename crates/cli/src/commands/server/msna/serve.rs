@@ -11,6 +11,9 @@ use super::super::Server;
 use super::{Place, told, us};
 
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate msna serve --itf b --host 10.0.0.2")]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,

@@ -42,6 +42,10 @@ const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=2048";
 /// thrown away is told by reason.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate perf --server --vc b.0.60
+  $ cellgate perf -c a.0.60 --contract cbr,aal5:pcr=20Mbps,max_sdu=1500")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

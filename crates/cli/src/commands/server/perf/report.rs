@@ -196,8 +196,8 @@ pub(super) fn received(received: &Received) -> String {
     format!(
         "received  {} PDUs, {} octets in {:.3} s: {} x 10^6 SDU bit/s\n\
          lost      {} PDUs; out of order {}{lost}\n\
-         delay     one way, {delay}; \
-         jitter {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us\n",
+         delay     one way, {delay}\n\
+         jitter    {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us\n",
         received.pdus,
         received.octets,
         seconds(received.time_ns),
@@ -272,7 +272,7 @@ mod tests {
         let text = summary(&sent, &received);
         assert!(text.contains("out of order 1; 100 PDUs were thrown away: dismissed 100\n"));
         assert!(
-            text.ends_with("; jitter 1.5, p50 1.0, p99 2.0, max 3.5 us\n"),
+            text.ends_with("\njitter    1.5, p50 1.0, p99 2.0, max 3.5 us\n"),
             "{text}"
         );
     }

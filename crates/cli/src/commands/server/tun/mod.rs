@@ -13,8 +13,9 @@ use cellgate_report::output::{Exit, print, print_json_line};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::words::Words;
 use super::{Server, usage};
+use crate::completion;
+use crate::words::WORDS;
 
 /// Best effort; the largest SDU that RFC 2225 has by default.
 const CONTRACT: &str = "ubr,aal5:max_sdu=9188";
@@ -30,28 +31,42 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Makes one: NAME vc ADDRESS encap ENCAPSULATION
+    /// Make a network device over a connection
     ///
     /// It lies in this command's network namespace. To make it needs CAP_NET_ADMIN; one that was
     /// made persistent for a user (`ip tuntap add NAME mode tun user USER`) needs nothing. A worker
     /// of the server carries its packets from then on, and a successor of the server goes on with
     /// it. The kernel copies each packet between itself and the connection's memory; nothing else
-    /// does.
+    /// does. Words stand in any order behind the name; hyphens before them are optional.
+    #[command(
+        override_usage = "cellgate tun add [OPTIONS] NAME vc ADDRESS encap KIND [WORD VALUE]..."
+    )]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate tun add cell0 vc wan.0.100 encap ipoa-llcsnap address 10.0.0.1/24")]
     Add {
         /// The device's name
         name: String,
-        /// vc ADDRESS encap ipoa-llcsnap|ipoa-vcmux|bridged-llcsnap|bridged-vcmux [mtu N]
-        /// [address IP/PREFIX] [contract TEXT | take]
-        words: Vec<String>,
+        #[command(flatten)]
+        words: AddWords,
     },
-    /// Ends one, with its connection
+    /// End a network device, with its connection
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate tun del cell0")]
     Del {
         /// The device's name, or its connection's address
+        #[arg(add = completion::devices())]
         name: String,
     },
-    /// Lists them, and what they have carried
+    /// List network devices, and what they have carried
+    #[command(visible_aliases = ["list", "ls", "sh"])]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate tun show cell0")]
     Show {
         /// Only this one
+        #[arg(add = completion::devices())]
         name: Option<String>,
     },
 }
@@ -131,6 +146,32 @@ fn carried(info: &DeviceInfo) -> String {
     text
 }
 
+/// The words of a device.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = WORDS)]
+struct AddWords {
+    /// The connection that carries its packets: [interface.]vpi.vci
+    #[arg(long, value_name = "ADDRESS")]
+    vc: Address,
+    /// How packets lie in PDUs (RFC 2684): ipoa-llcsnap, ipoa-vcmux, bridged-llcsnap or
+    /// bridged-vcmux
+    #[arg(long, value_name = "KIND")]
+    encap: Encapsulation,
+    /// Octets of the longest packet [default: 9180 for IP, 1500 bridged, where the contract has
+    /// room]
+    #[arg(long, value_name = "OCTETS")]
+    mtu: Option<u16>,
+    /// The device's own address
+    #[arg(long, value_name = "IP/PREFIX")]
+    address: Option<Network>,
+    /// The connection's contract [default: ubr,aal5:max_sdu=9188]
+    #[arg(long, value_name = "TEXT", conflicts_with = "take")]
+    contract: Option<String>,
+    /// Use the permanent connection that is there
+    #[arg(long)]
+    take: bool,
+}
+
 /// What the words ask for.
 #[derive(Debug)]
 struct Wanted {
@@ -143,30 +184,19 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(words: &[String]) -> Result<Self, String> {
-        let mut words = Words::new(words);
-        let vc = words.required("vc")?;
-        let encapsulation = words.required("encap")?;
-        let mtu = words.value("mtu")?;
-        let address = words.value("address")?;
-        let contract = words.text("contract")?;
-        let take = words.flag("take");
-        words.finish()?;
-        if take && contract.is_some() {
-            return Err("`take` uses the permanent connection's own contract".to_owned());
-        }
-        let contract = contract.unwrap_or_else(|| CONTRACT.to_owned());
+    fn read(words: &AddWords) -> Result<Self, String> {
+        let contract = words.contract.as_deref().unwrap_or(CONTRACT);
         // What is no contract at all, the server tells.
         let parsed = contract.parse::<TrafficContract>();
         if parsed.is_ok_and(|contract| !matches!(contract.aal, None | Some(Aal::Aal5))) {
             return Err("RFC 2684 is for AAL5 only".to_owned());
         }
         Ok(Self {
-            vc,
-            encapsulation,
-            mtu,
-            address,
-            contract: (!take).then_some(contract),
+            vc: words.vc.clone(),
+            encapsulation: words.encap,
+            mtu: words.mtu,
+            address: words.address,
+            contract: (!words.take).then(|| contract.to_owned()),
         })
     }
 
@@ -266,8 +296,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Wanted, String> {
-        let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
-        Wanted::read(&words)
+        Wanted::read(&crate::words::read(text)?)
     }
 
     #[test]
@@ -289,16 +318,18 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         for (text, part) in [
-            ("encap ipoa-vcmux", "vc VALUE"),
-            ("vc 0.100", "encap VALUE"),
+            ("", "vc <ADDRESS>\n  encap <KIND>"),
             ("vc 0.100 encap ethernet", "bridged-vcmux"),
             ("vc 0.100 encap ipoa-vcmux address 10.0.0.1", "IP/PREFIX"),
             ("vc 0.100 encap ipoa-vcmux address 10.0.0.1/33", "IP/PREFIX"),
             (
                 "vc 0.100 encap ipoa-vcmux take contract ubr,aal5",
-                "own contract",
+                "cannot be used with",
             ),
-            ("vc 0.100 encap ipoa-vcmux mut 3", "`mut` is not known"),
+            (
+                "vc 0.100 encap ipoa-vcmux mut 3",
+                "words here: vc, encap, mtu",
+            ),
             ("vc 0.100 encap ipoa-vcmux contract ubr,aal0", "AAL5 only"),
         ] {
             let error = read(text).unwrap_err();

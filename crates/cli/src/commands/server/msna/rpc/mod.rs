@@ -30,10 +30,19 @@ pub(super) struct Command {
 #[derive(Subcommand)]
 enum Verb {
     /// Answers calls: `echo` returns its octets, `sink` nothing
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate msna rpc serve --itf b 10.0.0.2:9")]
     Serve(Serve),
     /// Calls with octets that the reply returns, and times it
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate msna rpc echo --itf a 10.0.0.2:9")]
     Echo(Ask),
     /// Calls with octets that the reply does not return, and times it
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate msna rpc sink --itf a 10.0.0.2:9")]
     Sink(Ask),
 }
 
