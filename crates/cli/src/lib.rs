@@ -43,7 +43,8 @@ enum Command {
     Config(config::Command),
     #[command(after_long_help = "\
 Examples:
-  $ cellgate contract cbr,aal5:pcr=20Mbps,max_sdu=1500")]
+  $ cellgate contract cbr,aal5:pcr=20Mbps,max_sdu=1500
+  $ cellgate contract for video 8Mbit/s 25fps peak 4x latency 100ms")]
     Contract(contract::Args),
     Decode(decode::Args),
     Demo(demo::Args),

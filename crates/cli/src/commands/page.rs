@@ -31,6 +31,11 @@ const START: Duration = Duration::from_secs(20);
 /// Prometheus, /api/state (JSON, the words of `cellgate stats --json`), /events (server-sent) and
 /// /healthz.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  $ cellgate page
+  $ cellgate page --listen unix:/run/cellgate-page.sock
+  $ cellgate page --listen 0.0.0.0:8080 --public --host atm.example.net")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,

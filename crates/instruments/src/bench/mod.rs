@@ -93,6 +93,9 @@ Examples:
     Queue(queue::Args),
     /// What looking at a daemon costs: 1,000 VCs, 32 viewers
     #[cfg(feature = "page")]
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench page --quick")]
     Page(Args),
     /// How late what is paced leaves, beside a thread that sleeps
     #[command(after_long_help = "\
