@@ -9,7 +9,7 @@ use crate::Stats;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alarm {
     /// What is: one of `contract_at_risk`, `interface_down`, `adapter_gone`, `adapter_replaced`,
-    /// `adapter_shared`, `note`.
+    /// `adapter_shared`, `configuration_refused`, `note`.
     pub kind: &'static str,
     /// Of what: an address, an interface's or an adapter's name.
     pub subject: String,
@@ -90,11 +90,24 @@ pub fn alarms(stats: &Stats) -> Vec<Alarm> {
             });
         }
     }
-    all.extend(stats.notes.iter().map(|note| Alarm {
-        kind: "note",
-        subject: "daemon".to_owned(),
-        text: note.clone(),
-        advice: "`cellgate doctor` says what that costs, and what to do.".to_owned(),
+    all.extend(stats.notes.iter().map(|note| {
+        let (kind, advice) = match note.starts_with("missing: ") {
+            true => (
+                "configuration_refused",
+                "It is asked for again. Change the configuration, or make room; `cellgate config \
+                 check` reads it, SIGHUP has the daemon read it again.",
+            ),
+            false => (
+                "note",
+                "`cellgate doctor` says what that costs, and what to do.",
+            ),
+        };
+        Alarm {
+            kind,
+            subject: "daemon".to_owned(),
+            text: note.clone(),
+            advice: advice.to_owned(),
+        }
     }));
     all
 }
@@ -111,7 +124,7 @@ mod tests {
             let all = alarms(stats);
             for alarm in &all {
                 assert!(
-                    alarm.text.ends_with('.') || alarm.kind == "note",
+                    alarm.text.ends_with('.') || alarm.subject == "daemon",
                     "{alarm:?}"
                 );
                 assert!(alarm.advice.ends_with('.'), "{alarm:?}");
@@ -124,6 +137,7 @@ mod tests {
         stats.adapters[0].replaced = 1;
         stats.adapters[1].shared = Some(cellgate::SharedCpu::default());
         stats.notes.push("no real-time class".to_owned());
+        stats.notes.push("missing: interface x: no".to_owned());
         stats.connections[0].risk = Some(cellgate::RiskInfo {
             reason: "a gap".to_owned(),
             seen_ns: 1,
@@ -136,7 +150,8 @@ mod tests {
                 "interface_down",
                 "adapter_replaced",
                 "adapter_shared",
-                "note"
+                "note",
+                "configuration_refused"
             ]
         );
         stats.adapters[0].seen_ns = None;

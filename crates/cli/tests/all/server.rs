@@ -564,7 +564,7 @@ fn counters_are_shown_to_people_and_scrapers() {
     let sent = |text: &str| {
         let line = text.lines().find(|line| line.starts_with(sample));
         let line = line.unwrap_or_else(|| panic!("{text}"));
-        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
     };
     // The daemon looks at the adapter's counters now and then.
     let text = (0..100)
@@ -572,7 +572,7 @@ fn counters_are_shown_to_people_and_scrapers() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             daemon.ok(&["stats", "--openmetrics"])
         })
-        .find(|text| sent(text) == 7)
+        .find(|text| sent(text) == 7.0)
         .expect("seven PDUs sent within five seconds");
     assert!(text.ends_with("\n# EOF\n"));
     assert!(daemon.ok(&["stats"]).contains("transmit bandwidth"));

@@ -12,6 +12,7 @@ mod demo;
 mod demo_udp;
 mod doctor;
 mod guarantee;
+mod guide;
 mod kills;
 mod lending;
 mod line;

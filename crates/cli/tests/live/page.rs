@@ -211,6 +211,49 @@ fn what_is_no_page_is_refused_and_costs_nobody_else() {
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
 }
 
+#[test]
+fn promtool_finds_nothing_wrong_with_metrics_and_rules() {
+    const NAME: &str = "promtool";
+    let rules = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana"));
+    let promtool = |words: &[&str], input: &str| {
+        let child = Command::new("promtool")
+            .args(words)
+            .current_dir(rules)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.ok()?;
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(input.as_bytes()).expect("it hears");
+        drop(stdin);
+        Some(child.wait_with_output().expect("it ends"))
+    };
+    for words in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts.test.yml"],
+    ] {
+        let Some(output) = promtool(&words, "") else {
+            return println!("skipped {NAME}: promtool is not there");
+        };
+        assert!(output.status.success(), "{output:?}");
+    }
+    let daemon = Daemon::start(CONNECTIONS);
+    let address = port();
+    let _page = page(&daemon, address);
+    let (_, metrics) = ask(address, "GET /metrics", "");
+    let output = promtool(&["check", "metrics"], &metrics).expect("it is there");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+    let accept = "application/openmetrics-text;version=1.0.0";
+    let head = &format!("GET /metrics HTTP/1.1\u{1}Accept: {accept}\u{1}X:");
+    let (_, metrics) = ask(address, head, "");
+    assert!(metrics.ends_with("\n# EOF\n"), "{metrics}");
+    println!("ran {NAME}");
+}
+
 /// PDUs that C1 and C2 have delivered, and lost; when.
 fn streams(address: SocketAddr) -> (u64, [u64; 2], u64) {
     let state = state(address);

@@ -14,6 +14,8 @@ const AGAIN_NS: [u64; 2] = [1_000_000_000, 30_000_000_000];
 const AGAIN_AT_ONCE: usize = 32;
 /// From one such time to the next.
 const PAUSE_NS: u64 = 10_000_000;
+/// What is missing of the configuration begins with this.
+pub(super) const MISSING: &str = "missing: ";
 /// What is named of all that is missing.
 const NAMED_MAX: usize = 3;
 
@@ -168,7 +170,7 @@ impl Operator {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
-        Some(format!("missing: {}{more}", named.join("; ")))
+        Some(format!("{MISSING}{}{more}", named.join("; ")))
     }
 
     /// When there is something to ask for again.

@@ -92,7 +92,11 @@ pub(super) async fn answer(room: &Room, request: Request<Incoming>) -> Result<An
     let mut answer = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, path) => {
             let query = request.uri().query().unwrap_or("");
-            read(room, path, query, head).await
+            let accepts = request.headers().get(header::ACCEPT);
+            let accepts = accepts
+                .and_then(|accepts| accepts.to_str().ok())
+                .unwrap_or("");
+            read(room, path, query, (head, accepts)).await
         }
         (&Method::POST, "/steer") => steer(room, request).await,
         _ => {
@@ -120,7 +124,7 @@ pub(super) async fn answer(room: &Room, request: Request<Incoming>) -> Result<An
     Ok(answer)
 }
 
-async fn read(room: &Room, path: &str, query: &str, head: bool) -> Answer {
+async fn read(room: &Room, path: &str, query: &str, (head, accepts): (bool, &str)) -> Answer {
     let newest = room.viewers.newest();
     match (path, &*newest) {
         ("/", _) => page(newest.as_ref().as_ref().map_err(String::as_str)),
@@ -136,7 +140,10 @@ async fn read(room: &Room, path: &str, query: &str, head: bool) -> Answer {
         ("/api/state", Ok(look)) => full(StatusCode::OK, JSON, view::whole(look)),
         ("/metrics", Ok(look)) => {
             let metrics = metrics::text(&look.stats, room.options.per_vc);
-            full(StatusCode::OK, OPEN_METRICS, metrics)
+            match accepts.contains("application/openmetrics-text") {
+                true => full(StatusCode::OK, OPEN_METRICS, metrics),
+                false => full(StatusCode::OK, PROMETHEUS, metrics::plain(&metrics)),
+            }
         }
         ("/api/try", _) => try_open(room, query).await,
         ("/healthz" | "/api/state" | "/metrics", Err(why)) => {
@@ -150,6 +157,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
 const EVENTS: &str = "text/event-stream";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 fn full(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {

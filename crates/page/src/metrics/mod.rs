@@ -30,6 +30,31 @@ pub fn text(stats: &Stats, per_vc: usize) -> String {
     text
 }
 
+/// The same in Prometheus' own text format, version 0.0.4, for those that read no OpenMetrics.
+pub fn plain(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let mut help = "";
+    for line in open_metrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest;
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
+            // Samples have their family's name there.
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                other => ("", other),
+            };
+            let words = help.split_once(' ').map_or("", |(_, words)| words);
+            text += &format!("# HELP {name}{suffix} {words}\n# TYPE {name}{suffix} {kind}\n");
+        } else if !line.starts_with('#') {
+            text += line;
+            text.push('\n');
+        }
+    }
+    text
+}
+
 /// What one scrape tells.
 #[derive(Debug)]
 struct Scrape {

@@ -256,3 +256,74 @@ fn the_check_finds_mistakes() {
         assert!(check(&good.replacen(of, to, 1)).is_err(), "{of} as {to}");
     }
 }
+
+#[test]
+fn prometheus_own_format_has_the_same_samples_under_the_names_of_families() {
+    let open_metrics = text(&stats(), PER_VC);
+    let plain = plain(&open_metrics);
+    let samples = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(samples(&plain), samples(&open_metrics));
+    let mut families = BTreeSet::new();
+    for line in plain.lines() {
+        match line
+            .strip_prefix("# TYPE ")
+            .and_then(|rest| rest.split_once(' '))
+        {
+            Some((name, kind)) => {
+                assert!(["counter", "gauge"].contains(&kind), "{line}");
+                families.insert(name);
+            }
+            None if line.starts_with("# HELP ") => {}
+            None => {
+                let name = line.split(['{', ' ']).next().unwrap();
+                assert!(families.contains(name), "{line}");
+            }
+        }
+    }
+}
+
+/// Names of metrics that no panel shows.
+const UNSHOWN: [&str; 8] = [
+    "cellgate_adapter_gaps_total",
+    "cellgate_adapter_linger_seconds",
+    "cellgate_connection_answered_cells_total",
+    "cellgate_connection_can_grow",
+    "cellgate_connection_client_faults_total",
+    "cellgate_connection_held_cells",
+    "cellgate_connection_memory_octets",
+    "cellgate_server_info",
+];
+
+#[test]
+fn the_dashboard_and_the_alerts_have_the_names_that_there_are() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana/");
+    let read = |name: &str| std::fs::read_to_string(format!("{root}{name}")).unwrap();
+    let names = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names = words.filter(|word| word.starts_with("cellgate_"));
+        names.map(str::to_owned).collect()
+    };
+    let mut stats = stats();
+    let (one, rate) = (&mut stats.connections[0], cellgate::CellRate::new(1));
+    (one.transmit, one.receive) = (rate, rate);
+    stats.interfaces[0].counts.datagrams = Some(Default::default());
+    let plain = plain(&text(&stats, PER_VC));
+    let samples = plain.lines().filter(|line| !line.starts_with('#'));
+    let there: BTreeSet<String> = samples
+        .map(|line| line.split(['{', ' ']).next().unwrap().to_owned())
+        .collect();
+    let dashboard = read("cellgate.json");
+    let shown = names(&dashboard);
+    for (file, text) in [
+        ("cellgate.json", dashboard),
+        ("alerts.yml", read("alerts.yml")),
+    ] {
+        let unknown: Vec<_> = names(&text).difference(&there).cloned().collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?}");
+    }
+    let unshown: Vec<&str> = there.difference(&shown).map(String::as_str).collect();
+    assert_eq!(unshown, UNSHOWN);
+}

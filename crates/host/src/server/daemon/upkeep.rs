@@ -4,6 +4,7 @@ use std::io;
 
 use cellgate_core::server::AdapterIndex;
 
+use super::super::operator::MISSING;
 use super::Daemon;
 use crate::place::{Directory, Look};
 use crate::sys::Lack;
@@ -72,7 +73,13 @@ impl Daemon {
     pub(super) fn look_after_news(&mut self) {
         if let Some(news) = self.operator.news() {
             (self.known, self.status_changed) = (news, true);
+            self.server.handle_notes(self.all_notes());
         }
+    }
+
+    /// What of the configuration is not there, and why.
+    fn missing(&self) -> Option<&str> {
+        Some(&*self.known).filter(|known| known.starts_with(MISSING))
     }
 
     /// How things are, for the service manager.
@@ -117,6 +124,7 @@ impl Daemon {
         let notes = of_adapters.chain(&unlocked).chain(&self.notes);
         let mut all = Lack::together(notes.chain(&self.troubles));
         all.extend(self.notes_of_neighbours());
+        all.extend(self.missing().map(str::to_owned));
         all
     }
 }

@@ -1,0 +1,145 @@
+//! The guide: each page's commands run in order in one shell, in namespaces of its own, and print
+//! what the page says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::geteuid;
+
+/// No page takes longer.
+const PAGE_MAX: Duration = Duration::from_secs(60);
+/// Stands between what the blocks print.
+const MARK: &str = "@@@ end of a block";
+
+/// A block of commands, and what it prints, if the page says so.
+struct Block {
+    commands: String,
+    printed: Option<String>,
+}
+
+/// The blocks of a page in order; a `text` block belongs to the `sh` block before it.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut all: Vec<Block> = Vec::new();
+    let mut rest = page;
+    while let Some((_, fenced)) = rest.split_once("\n```") {
+        let (kind, body) = fenced.split_once('\n').expect("a line behind a fence");
+        let (body, behind) = body.split_once("\n```").expect("a fence has an end");
+        let body = format!("{body}\n");
+        match (kind, all.last_mut()) {
+            ("sh", _) => all.push(Block {
+                commands: body,
+                printed: None,
+            }),
+            ("text", Some(block)) if block.printed.is_none() => block.printed = Some(body),
+            _ => {}
+        }
+        rest = behind;
+    }
+    all
+}
+
+/// Runs all blocks: what each has printed.
+fn run(blocks: &[Block], directory: &Path) -> Vec<String> {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_cellgate"))
+        .parent()
+        .expect("a directory");
+    // Nothing of this machine is there: no network, no process, no other daemon's directory.
+    let mut script = format!(
+        "mount -t tmpfs none /run || exit 77\nip link set lo up || exit 77\nexec 2>&1\n\
+         export PATH={:?}:$PATH COLUMNS=80\nunset CELLGATE_SOCKET XDG_RUNTIME_DIR\n",
+        binaries.display().to_string()
+    );
+    for block in blocks {
+        script += &format!("{}printf '\\n%s\\n' '{MARK}'\n", block.commands);
+    }
+    let file = directory.join("page.sh");
+    std::fs::write(&file, script).expect("a file");
+    let mut command = Command::new("unshare");
+    if !geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let output = command
+        .args([
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ])
+        .args(["timeout", &PAGE_MAX.as_secs().to_string(), "bash"])
+        .arg(&file)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .expect("unshare starts");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut parts: Vec<String> = printed
+        .split(&format!("\n{MARK}\n"))
+        .map(str::to_owned)
+        .collect();
+    parts.pop();
+    assert_eq!(
+        parts.len(),
+        blocks.len(),
+        "{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    parts
+}
+
+fn follows(name: &str) {
+    let _alone = crate::daemon::alone();
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
+    let page = std::fs::read_to_string(guide.join(format!("{name}.md"))).expect("a page");
+    assert!(
+        page.lines().count() < 120,
+        "{name}: too long to be followed"
+    );
+    let namespaces = Command::new("unshare")
+        .args(["--net", "--pid", "--fork", "true"])
+        .output();
+    if !namespaces.is_ok_and(|output| output.status.success()) {
+        return println!("skipped guide_{name}: no namespaces of its own");
+    }
+    let name_of_it = format!("cellgate-{name}-{}", std::process::id());
+    let directory: PathBuf = std::env::temp_dir().join(name_of_it);
+    std::fs::create_dir(&directory).expect("a directory");
+    let blocks = blocks(&page);
+    let begin = Instant::now();
+    let printed = run(&blocks, &directory);
+    println!("guide_{name} took {:.1} s", begin.elapsed().as_secs_f64());
+    std::fs::remove_dir_all(&directory).expect("a directory");
+    for (block, printed) in blocks.iter().zip(printed) {
+        if let Some(expected) = &block.printed {
+            let printed = format!("{}\n", printed.trim_end());
+            snapbox::assert_data_eq!(printed, expected.clone());
+        }
+    }
+    println!("ran guide_{name}");
+}
+
+#[test]
+fn keep_a_video_alive() {
+    follows("keep-a-video-alive");
+}
+
+#[test]
+fn why_was_i_refused() {
+    follows("why-was-i-refused");
+}
+
+#[test]
+fn every_page_has_a_test() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
+    let tests = include_str!("guide.rs");
+    for file in std::fs::read_dir(guide).expect("a directory") {
+        let name = file.expect("a file").file_name();
+        let name = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".md"))
+            .expect("a page");
+        assert!(tests.contains(&format!("follows(\"{name}\")")), "{name}");
+    }
+}
