@@ -324,7 +324,7 @@ fn pasted(indent: &str, command: &str) -> String {
             lines.push(format!("{indent}  "));
         }
         if let Some(line) = lines.last_mut() {
-            let blank = if line.ends_with(' ') { "" } else { " " };
+            let blank = if line.trim().is_empty() { "" } else { " " };
             *line += &format!("{blank}{word}");
         }
     }
