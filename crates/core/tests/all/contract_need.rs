@@ -258,3 +258,79 @@ fn frames_as_described_keep_the_bursty_contract() {
         assert_eq!(u64::from(pcr.cell_s()), scr.max(50 * largest), "{text}");
     }
 }
+
+/// Whatever is asked for at the ends of the ranges is carried, or refused in words.
+#[test]
+fn extremes_are_carried_or_refused() {
+    let rates = ["1bit/s", "1000Gbit/s", "0.000000001Gbit/s"];
+    let times = ["1ns", "1000000000s", "20ms"];
+    let mut texts = Vec::new();
+    for rate in rates {
+        for fps in ["0.001fps", "1000fps", "29.97fps"] {
+            for peak in ["", "peak 1.001x", "peak 1000x"] {
+                for ts in ["", "ts"] {
+                    texts.push(format!("video {rate} {fps} {peak} {ts}"));
+                }
+            }
+        }
+        for time in times {
+            texts.push(format!("voice {rate} {time}"));
+        }
+        texts.extend(["1", "65504"].map(|mtu| format!("ip {rate} mtu {mtu}")));
+    }
+    for size in ["1B", "1000000GB", "1000GB", "65512B", "65513B"] {
+        for time in times {
+            texts.push(format!("sensor {size} every {time}"));
+            texts.push(format!("file {size} within {time}"));
+        }
+    }
+    let (mut carried, mut refused) = (0, 0);
+    for text in &texts {
+        for latency in ["", "latency 1ns", "latency 1s", "latency 1000000000s"] {
+            let text = format!("{text} {latency}");
+            let Ok(need) = text.parse::<Need>() else {
+                assert!(text.starts_with("file") && !latency.is_empty(), "{text}");
+                continue;
+            };
+            match need.proposals(1) {
+                Ok(all) => {
+                    carried += 1;
+                    for one in all {
+                        let printed = one.contract.to_string();
+                        assert_eq!(printed.parse(), Ok(one.contract), "{text}");
+                    }
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(!error.reason.is_empty(), "{text}");
+                }
+            }
+        }
+    }
+    assert!(carried > 100 && refused > 100, "{carried}, {refused}");
+}
+
+#[test]
+fn no_text_of_words_that_are_known_is_too_much() {
+    const WORDS: [&str; 22] = [
+        "video", "voice", "ip", "8Mbit/s", "8", "Mbps", "25fps", "4x", "peak", "latency", "ts",
+        "100ms", "every", "within", "mtu", "1500", "2GB", ".", "8.", "1.5", "é", "\u{2003}",
+    ];
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let mut below = |bound: usize| (random.next_u64() % bound as u64) as usize;
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let count = below(8);
+        let words: Vec<_> = (0..count).map(|_| WORDS[below(WORDS.len())]).collect();
+        let begun = ["", "video 8Mbit/s 25fps ", "ip 8Mbit/s "][below(3)];
+        let text = begun.to_owned() + &words.join([" ", "", "\u{a0}"][below(3)]);
+        match text.parse::<Need>() {
+            Ok(need) => {
+                read += 1;
+                assert!(need.proposals(0).is_ok(), "{text}");
+            }
+            Err(error) => assert!(text.is_char_boundary(error.at), "{text:?}: {error}"),
+        }
+    }
+    assert!(read > 20, "{read}");
+}

@@ -4,7 +4,7 @@ use cellgate::Refused;
 use cellgate_core::contract::{
     CellRate, Increment, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
 };
-use cellgate_core::server::DelayBounds;
+use cellgate_core::server::{DelayBounds, mbit_s};
 use cellgate_report::output::wrapped;
 use serde::Serialize;
 
@@ -14,7 +14,10 @@ use super::trial::Trial;
 /// The names of the fields are those of the JSON.
 #[derive(Serialize)]
 pub(super) struct Facts {
-    /// What is reserved of the line, in millionths; none: nothing is.
+    /// Cells/s that are reserved of the line; none: none are.
+    transmit_cell_s: Option<u64>,
+    receive_cell_s: Option<u64>,
+    /// The same in millionths of the line.
     transmit_share_ppm: Option<u64>,
     receive_share_ppm: Option<u64>,
     /// Cells of the largest message, or burst.
@@ -94,17 +97,18 @@ impl Facts {
         assumed: &Assumed,
         trial: Option<&mut Trial>,
     ) -> anyhow::Result<Self> {
-        let share = |descriptor: Option<TrafficDescriptor>| {
-            let line = u64::from(assumed.line().cell_s());
+        let reserved = |descriptor: Option<TrafficDescriptor>| {
             let descriptor = descriptor.filter(|_| is_guaranteed(contract))?;
             // What is above the line is asked of it all the same.
             let rate = match (descriptor.scr, descriptor.peak()) {
-                (Some(scr), _) => scr.cell_s(),
-                (None, Peak::Rate(peak)) => peak.cell_s(),
-                (None, Peak::Max) => assumed.line().cell_s(),
+                (Some(rate), _) | (None, Peak::Rate(rate)) => rate,
+                (None, Peak::Max) => assumed.line(),
             };
-            Some((u64::from(rate) * 1_000_000).div_ceil(line))
+            Some(u64::from(rate.cell_s()))
         };
+        let line = u64::from(assumed.line().cell_s());
+        let share = |cell_s: u64| (cell_s * 1_000_000).div_ceil(line);
+        let (sent, received) = (reserved(contract.transmit), reserved(contract.receive));
         let bound = assumed
             .prospect(contract)
             .ok()
@@ -126,8 +130,10 @@ impl Facts {
             Use::AsItIs | Use::Device => vec![("", *contract)],
         };
         Ok(Self {
-            transmit_share_ppm: share(contract.transmit),
-            receive_share_ppm: share(contract.receive),
+            transmit_cell_s: sent,
+            receive_cell_s: received,
+            transmit_share_ppm: sent.map(share),
+            receive_share_ppm: received.map(share),
             largest_cells: way.cells,
             way_ns: way.ns,
             way_most_ns: way.most_ns,
@@ -144,21 +150,27 @@ impl Facts {
         let mut line = |label: &str, words: &str| {
             text += &wrapped(&format!("{indent}{label:<22}"), words);
         };
-        let shares = [self.transmit_share_ppm, self.receive_share_ppm];
-        line(
-            "share of the line",
-            &match shares {
-                [Some(send), Some(receive)] if send == receive && self.usage != Use::OneWay => {
-                    format!("{} each way", percent(send))
-                }
-                [Some(send), Some(receive)] => {
-                    format!("{} to send, {} to receive", percent(send), percent(receive))
-                }
-                [Some(send), None] => format!("{} to send", percent(send)),
-                [None, Some(receive)] => format!("{} to receive", percent(receive)),
-                [None, None] => "what nobody has reserved".to_owned(),
+        let share = |ppm: Option<u64>, cell_s: Option<u64>| {
+            let (ppm, cell_s) = ppm.zip(cell_s)?;
+            Some(format!(
+                "{} ({cell_s} cells/s, {})",
+                percent(ppm),
+                mbit_s(cell_s)
+            ))
+        };
+        let sends = share(self.transmit_share_ppm, self.transmit_cell_s);
+        let receives = share(self.receive_share_ppm, self.receive_cell_s);
+        let shares = match (sends, receives) {
+            (Some(send), Some(receive)) if send == receive => match self.usage {
+                Use::OneWay => format!("{send} at either end"),
+                Use::AsItIs | Use::Device => format!("{send} each way"),
             },
-        );
+            (Some(send), Some(receive)) => format!("{send} to send, {receive} to receive"),
+            (Some(send), None) => format!("{send} to send"),
+            (None, Some(receive)) => format!("{receive} to receive"),
+            (None, None) => "what nobody has reserved".to_owned(),
+        };
+        line("share of the line", &shares);
         let cells = match self.largest_cells {
             1 => "1 cell".to_owned(),
             cells => format!("{cells} cells"),
