@@ -43,6 +43,7 @@ class Server:
         self.config.write_text(CONFIG.format(directory=directory))
         self.command = [command, "serve", "-c", self.config]
         self.log = open(directory / "log", "a+b")
+        self.killed_adapter = None
         self.start()
 
     def start(self):
@@ -62,9 +63,17 @@ class Server:
         self.process.wait()
 
     def kill_adapter(self):
-        """Kills the adapter's process: that of which the server spoke last."""
+        """Kills the adapter's process: the one that the server has told of last."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (adapter := self.adapter()) == self.killed_adapter:
+            assert time.monotonic() < deadline, "the server tells of no other adapter"
+            time.sleep(0.02)
+        os.kill(adapter, signal.SIGKILL)
+        self.killed_adapter = adapter
+
+    def adapter(self):
         self.log.seek(0)
-        os.kill(int(re.findall(rb"adapter (\d+):", self.log.read())[-1]), signal.SIGKILL)
+        return int(re.findall(rb"adapter (\d+):", self.log.read())[-1])
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
