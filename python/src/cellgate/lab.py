@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _native
 
-Scenario = Mapping[str, Any] | str | os.PathLike
+Scenario = Mapping[str, Any] | str | os.PathLike[str]
 
 
 def run(scenario: Scenario, *, fast: bool = False, **changes: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _batched(items: list[Any], size: int) -> Iterator[list[Any]]:
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def _gather(scenario: dict, tasks: list[list[dict]], executor: Executor, fast: bool) -> list[Row]:
+def _gather(scenario: Row, tasks: list[list[Row]], executor: Executor, fast: bool) -> list[Row]:
     futures = [executor.submit(_rows, scenario, task, fast) for task in tasks]
     return _alike([row for future in futures for row in future.result()])
 
@@ -59,7 +59,7 @@ def _alike(rows: list[Row]) -> list[Row]:
     return [row | {key: row.get(key, 0) for key in reasons} for row in rows]
 
 
-def _rows(scenario: dict, task: list[dict], fast: bool) -> list[Row]:
+def _rows(scenario: Row, task: list[Row], fast: bool) -> list[Row]:
     return [row(scenario, point, fast) for point in task]
 
 
@@ -77,6 +77,7 @@ def row(scenario: Mapping[str, Any], changes: Mapping[str, Any], fast: bool) -> 
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    parts: Iterable[tuple[Any, Any]]
     if isinstance(value, Mapping):
         parts = value.items()
     elif isinstance(value, list):
