@@ -1,5 +1,8 @@
 //! The processes of a flood, and one try of a phase with them.
 
+#[cfg(feature = "page")]
+pub(crate) mod steered;
+
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,8 +17,8 @@ use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu}
 use serde::de::DeserializeOwned;
 
 use super::host::{Glance, HostReport, Order};
-use super::plan::{self, Connection, Hazard, PORTS, Phase, Strange};
-use super::sender::{Begin, Part, Sent, Steer, Task};
+use super::plan::{self, Connection, PORTS, Phase};
+use super::sender::{Begin, Part, Sent, Task};
 use super::wire::Network;
 use crate::live::actor::{Actor, Role};
 
@@ -26,8 +29,6 @@ const HEAD_START_NS: u64 = 30_000_000;
 const PAUSE: Duration = Duration::from_millis(60);
 /// When nothing has come over a pseudowire for so long, nothing will.
 const QUIET: Duration = Duration::from_millis(50);
-/// A year: somebody ends it before.
-const FOR_EVER_NS: u64 = 31_536_000_000_000_000;
 /// How long the queues may take to run empty once nobody sends.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
@@ -46,17 +47,6 @@ pub(crate) struct Stage {
     shared_port: bool,
     network: Option<Network>,
     runs: u32,
-}
-
-/// Senders that do as they are told.
-pub(crate) struct Steered {
-    senders: Vec<Actor>,
-}
-
-impl Steered {
-    pub(crate) fn say(&mut self, steer: &Steer) -> anyhow::Result<()> {
-        self.senders.iter_mut().try_for_each(|one| one.say(steer))
-    }
 }
 
 /// All that was counted in one try.
@@ -126,11 +116,6 @@ impl Stage {
     /// How the adapter's firmware runs.
     pub(crate) fn scheduling(&self) -> &Scheduling {
         &self.control.hello().scheduling
-    }
-
-    /// The adapter's process.
-    pub(crate) fn adapter_pid(&self) -> u32 {
-        self.control.hello().pid
     }
 
     /// CPU time of the adapter's process.
@@ -221,56 +206,6 @@ impl Stage {
             gaps,
             drained,
         })
-    }
-
-    /// Everybody sends until it is told to stop, and the hazard and the stranger do as they are
-    /// told meanwhile.
-    pub(crate) fn steer(&mut self, first: Steer) -> anyhow::Result<Steered> {
-        self.runs += 1;
-        let mut senders = self.senders()?;
-        let run = self.runs;
-        let () = self.ask(Order::Begin { run })?;
-        let begin = MonotonicClock.now().plus_ns(HEAD_START_NS);
-        let task = Task {
-            run,
-            begin,
-            end: begin.plus_ns(FOR_EVER_NS),
-            hazard: first.hazard,
-            strange: match first.scan {
-                true => Strange::Scan,
-                false => Strange::Nothing,
-            },
-            steered: true,
-        };
-        for sender in &mut senders {
-            sender.say(&task)?;
-        }
-        Ok(Steered { senders })
-    }
-
-    /// Has the host read the hazard's PDUs, or leave them in their buffer.
-    pub(crate) fn read_hazard(&mut self, reads: bool) -> anyhow::Result<()> {
-        self.ask(Order::Read { hazard: reads })
-    }
-
-    /// All stop: what each has sent, and what the host has counted.
-    pub(crate) fn halt(
-        &mut self,
-        mut steered: Steered,
-        before: &AdapterState,
-    ) -> anyhow::Result<(Vec<Sent>, HostReport)> {
-        steered.say(&Steer {
-            hazard: Hazard::BitS(0),
-            scan: false,
-            over: true,
-        })?;
-        let mut sent = Vec::new();
-        for sender in &mut steered.senders {
-            let more: Vec<Sent> = sender.hear()?;
-            sent.extend(more);
-        }
-        self.drain(before, &sent)?;
-        Ok((sent, self.ask(Order::End)?))
     }
 
     /// A process for each sender, each with a fresh port.
