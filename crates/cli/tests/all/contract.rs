@@ -214,7 +214,7 @@ of it: the adapter's stall                 -  30000000
 of it: the reader's wake-up                -   1500000
 jitter at most, ns                         -  31750000
 
-share of the line     0.29 % (1000 cells/s, 0.4 Mbit/s) to receive
+share of the line     0.29 % (1000 cells/s, 0.384 Mbit/s) to receive
 way of the largest    1.000 ms: 1 cell
 delay at the adapter  at most 1.750 ms to its reader, a stall 30.000 ms more
 memory                69632 octets
