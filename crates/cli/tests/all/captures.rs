@@ -32,7 +32,7 @@ fn objects(args: &[&str], input: &[u8]) -> Vec<Value> {
 fn replay(args: &[&str], input: &[u8]) -> Value {
     let output = fed(&[&["replay", "-", "--json"], args].concat(), input);
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // Whoever replays nothing has failed.
+    // A replay of nothing has failed.
     let code = i32::from(told["cells_received"] == 0);
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     told

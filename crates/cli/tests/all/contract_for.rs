@@ -37,7 +37,7 @@ fn a_need_becomes_contracts_within_eighty_columns() {
     );
     let quoted = contract(&["for", "video 8 Mbps 25 fps", "4x ts latency 100ms"]);
     assert_eq!(String::from_utf8(quoted.stdout).expect("text"), shown);
-    // What the adapters and the reader take is part of the latency.
+    // The time of the adapters and of the reader is part of the latency.
     let output = contract(&words(&format!("{need} --json")));
     let answer = json_of(&String::from_utf8(output.stdout).expect("text"));
     let steady = &answer["contracts"][0];

@@ -42,7 +42,7 @@ fn replay(name: &str, args: &[&str]) -> Value {
 fn replay_file(path: &str, args: &[&str]) -> Value {
     let output = cellgate(&[&["replay", path, "--json"], args].concat());
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // Whoever replays nothing has failed.
+    // A replay of nothing has failed.
     let code = i32::from(told["cells_received"] == 0);
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     told

@@ -57,7 +57,7 @@ fn its_commands_for_a_server_work_and_print_what_it_says() {
     let (mut left, printed) = (words(&said).into_iter(), words(printed));
     let mut before = "";
     for word in &printed {
-        // How fast this machine is decides how much of what is free is offered.
+        // The speed of this machine decides how much of what is free is offered.
         let is_offer = before == "fit:";
         let is_it = |one: &str| match is_offer {
             true => without_digits(one) == without_digits(word),

@@ -259,7 +259,7 @@ fn frames_as_described_keep_the_bursty_contract() {
     }
 }
 
-/// Whatever is asked for at the ends of the ranges is carried, or refused in words.
+/// Needs at the ends of the ranges are carried, or refused in words.
 #[test]
 fn extremes_are_carried_or_refused() {
     let rates = ["1bit/s", "1000Gbit/s", "0.000000001Gbit/s"];

@@ -114,7 +114,7 @@ impl Helm {
         };
         let listener = helm.clone();
         std::thread::spawn(move || {
-            // Whoever hears nothing more is ended by its starter.
+            // The starter ends a sender that hears nothing more.
             while let Ok(Some(steer)) = ear.hear::<Steer>() {
                 *listener.lock() = steer;
                 listener.new.store(true, Ordering::Release);

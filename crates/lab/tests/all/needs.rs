@@ -195,7 +195,7 @@ fn lesser(proposal: &Proposal, largest: u64) -> Vec<(&'static str, TrafficContra
         }),
     )];
     if let (Some(scr), Some(mbs)) = (way.scr, way.mbs) {
-        // What the cells that are missing from the burst are later by.
+        // The delay of the cells that are missing from the burst.
         let each_ns = cell_ns(scr) - cell_ns(pcr_of(&proposal.contract));
         let missing = largest.saturating_sub(less(mbs.get()).into());
         let late_ns = missing * each_ns;
@@ -225,7 +225,7 @@ fn a_need_is_carried_by_its_contracts_and_by_no_less() {
             let (Some(way_ns), contract) = (proposal.way_ns, &proposal.contract) else {
                 continue;
             };
-            // What finds its adapter idle has its first cell sent at once.
+            // An idle adapter sends a message's first cell at once.
             let said_ns = way_ns - cell_ns(pcr_of(contract)) + BESIDE_NS;
             let seen = run(&drawn, contract);
             let is_kept = |seen: &Seen| {

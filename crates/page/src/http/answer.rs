@@ -29,7 +29,7 @@ pub(super) struct Room {
     source: Shared,
     viewers: Arc<Viewers>,
     options: Options,
-    /// Whoever forwards to it looks after hosts.
+    /// A web server forwards to it, and looks after hosts.
     any_host: bool,
 }
 

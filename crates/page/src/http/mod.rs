@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
 use crate::Source;
@@ -103,7 +104,7 @@ fn watch(source: &Shared, viewers: &Viewers) {
     loop {
         next += LOOK;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        // Whoever was kept from looking does not make up for it.
+        // A look that is late is not made up for.
         next = next.max(Instant::now());
         let seen = lock(source).look();
         viewers.publish(seen);
@@ -111,42 +112,39 @@ fn watch(source: &Shared, viewers: &Viewers) {
 }
 
 async fn accept(listener: Listener, room: Arc<Room>) -> std::io::Result<()> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     match listener {
         Listener::Tcp(listener) => {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            loop {
-                let place = Arc::clone(&places).acquire_owned().await;
-                match listener.accept().await {
-                    Ok((stream, _)) => {
-                        let room = Arc::clone(&room);
-                        tokio::spawn(async move {
-                            converse(TokioIo::new(stream), room).await;
-                            drop(place);
-                        });
-                    }
-                    Err(_) => tokio::time::sleep(RETRY).await,
-                }
-            }
+            let next = async || Ok(listener.accept().await?.0);
+            converse_with_all(next, room).await
         }
         Listener::Unix(listener) => {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::UnixListener::from_std(listener)?;
-            loop {
-                let place = Arc::clone(&places).acquire_owned().await;
-                match listener.accept().await {
-                    Ok((stream, _)) => {
-                        let room = Arc::clone(&room);
-                        tokio::spawn(async move {
-                            converse(TokioIo::new(stream), room).await;
-                            drop(place);
-                        });
-                    }
-                    Err(_) => tokio::time::sleep(RETRY).await,
-                }
-            }
+            let next = async || Ok(listener.accept().await?.0);
+            converse_with_all(next, room).await
         }
+    }
+}
+
+/// Answers each stream that comes, as many at once as there are places.
+async fn converse_with_all<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    next: impl AsyncFn() -> std::io::Result<S>,
+    room: Arc<Room>,
+) -> std::io::Result<()> {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        let Ok(stream) = next().await else {
+            tokio::time::sleep(RETRY).await;
+            continue;
+        };
+        let room = Arc::clone(&room);
+        tokio::spawn(async move {
+            converse(TokioIo::new(stream), room).await;
+            drop(place);
+        });
     }
 }
 
@@ -162,6 +160,6 @@ async fn converse(stream: impl Read + Write + Unpin + Send + 'static, room: Arc<
         .max_buf_size(HEAD_MAX)
         .keep_alive(false)
         .serve_connection(Patient::new(stream, PATIENCE), service);
-    // Whoever hangs up, or is too slow, is told nothing.
+    // A browser that hangs up, or is too slow, is told nothing.
     let _ = connection.await;
 }

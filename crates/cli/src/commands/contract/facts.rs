@@ -99,7 +99,7 @@ impl Facts {
     ) -> anyhow::Result<Self> {
         let reserved = |descriptor: Option<TrafficDescriptor>| {
             let descriptor = descriptor.filter(|_| is_guaranteed(contract))?;
-            // What is above the line is asked of it all the same.
+            // A rate above the line is asked of the daemon all the same.
             let rate = match (descriptor.scr, descriptor.peak()) {
                 (Some(rate), _) | (None, Peak::Rate(rate)) => rate,
                 (None, Peak::Max) => assumed.line(),

@@ -57,7 +57,7 @@ impl Answer {
             Failure::Mistake(Mistake::at(at, error.reason))
         };
         let need: Need = text.parse().map_err(mistaken)?;
-        // What the adapters take of a latency does not depend on the rate.
+        // The adapters take the same of a latency at every rate.
         let any = need.ignoring_latency().proposals(0).map_err(mistaken)?;
         let any = any
             .first()

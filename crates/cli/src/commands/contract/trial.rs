@@ -37,7 +37,7 @@ impl Trial {
         let peer = spec.link.memory_peer().map(str::to_owned);
         let address = Address {
             interface: Some(spec.name.clone()),
-            // What is taken is refused as such.
+            // An address that is taken is refused as such.
             vc: free.unwrap_or(own),
         };
         Ok(Self {

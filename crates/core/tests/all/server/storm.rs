@@ -218,7 +218,7 @@ impl Storm {
         }
     }
 
-    /// What trying a connection says is what opening it comes to, and leaves nothing.
+    /// A try says what an open comes to, and leaves nothing.
     fn try_then_open(&mut self, seed: u64) {
         let peer = [ROOT, user(1), user(2)][self.below(3) as usize];
         let client = self.world.connect(peer);

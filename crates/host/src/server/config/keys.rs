@@ -555,7 +555,7 @@ mod tests {
             for key in section.keys {
                 let found = at(table, key.name);
                 match key.unset {
-                    // What is not printed is a default that needs no telling.
+                    // A key that is not printed has a default that needs no telling.
                     Unset::Is(text) => {
                         let is = found.is_none_or(|found| *found == value(text));
                         assert!(is, "{}.{}: {found:?}", section.name, key.name);
