@@ -1,3 +1,5 @@
+//! All that a server tells of itself, as it was asked for and as its counters go on.
+
 use std::collections::BTreeMap;
 
 use cellgate::{

@@ -1,7 +1,7 @@
 //! Whatever is looked at, a few times a second.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cellgate::{Admin, Connection, CountersView, Error, Monitor};
@@ -79,7 +79,7 @@ impl Watch {
 }
 
 impl Met {
-    fn meet(socket: &PathBuf) -> Result<Self, Error> {
+    fn meet(socket: &Path) -> Result<Self, Error> {
         let monitor = Admin::at(socket)?.monitor()?;
         let mut admin = Admin::at(socket)?;
         let view = admin.counters()?.map()?;
@@ -96,7 +96,7 @@ impl Met {
     }
 
     /// Takes what is new.
-    fn look(&mut self, socket: &PathBuf) -> Result<(), Error> {
+    fn look(&mut self, socket: &Path) -> Result<(), Error> {
         while self.monitor.try_next()?.is_some() {
             self.changed = true;
         }

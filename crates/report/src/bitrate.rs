@@ -1,20 +1,5 @@
 //! Rates in bit/s, as people write them.
 
-/// What cells of this rate carry, in 10^6 bit/s: 48 octets each.
-pub fn cells_mbit_s(cell_s: u64) -> String {
-    let bit_s = u128::from(cell_s) * 384;
-    let (unit, tenths) = (1_000_000, 100_000);
-    match bit_s {
-        0 => "0".to_owned(),
-        // Three digits of what is small.
-        _ if bit_s < unit => format!("0.{:03}", bit_s / 1_000),
-        _ => {
-            let tenths = (bit_s + tenths / 2) / tenths;
-            format!("{}.{}", tenths / 10, tenths % 10)
-        }
-    }
-}
-
 /// Reads bit/s of SDU with a decimal multiplier: `400M`, `400Mbps`, `2.5G`, `400000000`.
 ///
 /// # Errors
@@ -42,20 +27,6 @@ pub fn bit_s(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cells_carry_48_octets() {
-        for (cell_s, mbit_s) in [
-            (0, "0"),
-            (1, "0.000"),
-            (1_000, "0.384"),
-            (2_604, "0.999"),
-            (52_083, "20.0"),
-            (353_207, "135.6"),
-        ] {
-            assert_eq!(cells_mbit_s(cell_s), mbit_s);
-        }
-    }
 
     #[test]
     fn reads_rates() {

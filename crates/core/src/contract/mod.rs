@@ -24,7 +24,7 @@ pub use error::{ContractError, ContractErrorKind};
 pub use gcra::{FrameGcra, Gcra, Increment};
 pub use implied::{Lateness, PduStream};
 pub use need::{Manner, Need, NeedError, Proposal};
-pub use rate::{CellRate, aal5_cells};
+pub use rate::{CellRate, aal5_cells, mbit_s};
 pub use shaper::Shaper;
 pub use text::Strictness;
 pub use traffic::{

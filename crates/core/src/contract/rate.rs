@@ -62,3 +62,36 @@ impl CellRate {
 pub const fn aal5_cells(sdu: u32) -> u32 {
     (sdu as u64 + 8).div_ceil(PAYLOAD_LEN as u64) as u32
 }
+
+/// Cells/s as people read them: 10^6 bit/s of cells' payloads, to the nearest tenth; three digits
+/// of what is less than one.
+pub fn mbit_s(cell_s: u64) -> String {
+    let bit_s = u128::from(cell_s) * 8 * PAYLOAD_LEN as u128;
+    match bit_s {
+        0 => "0".to_owned(),
+        1..1_000_000 => format!("0.{:03}", bit_s / 1_000),
+        _ => {
+            let tenths = (bit_s + 50_000) / 100_000;
+            format!("{}.{}", tenths / 10, tenths % 10)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_carry_48_octets() {
+        for (cell_s, told) in [
+            (0, "0"),
+            (1, "0.000"),
+            (1_000, "0.384"),
+            (2_604, "0.999"),
+            (52_083, "20.0"),
+            (353_207, "135.6"),
+        ] {
+            assert_eq!(mbit_s(cell_s), told);
+        }
+    }
+}

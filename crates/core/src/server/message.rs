@@ -571,6 +571,37 @@ pub struct ConnectionInfo {
 }
 
 impl ConnectionInfo {
+    /// One of root that nobody uses and that has carried nothing, without a guarantee.
+    pub fn new(number: u32, address: Address, contract: impl Into<String>) -> Self {
+        Self {
+            number,
+            address,
+            contract: contract.into(),
+            notification: None,
+            marks: Marks::None,
+            transmit_pdus: None,
+            receive_pdus: None,
+            queue_threshold: None,
+            completions: false,
+            guaranteed: false,
+            permanent: false,
+            uid: 0,
+            pid: None,
+            transmit: None,
+            receive: None,
+            memory: 0,
+            cpu_reserved_ppm: 0,
+            cpu_expected_ppm: 0,
+            keeps_awake: false,
+            delay_ns: None,
+            risk: None,
+            offer: None,
+            buffers: Buffers::default(),
+            bound: DelayBounds::default(),
+            stats: VcStats::default(),
+        }
+    }
+
     /// Whether its guarantee cannot be kept for the time being.
     pub fn at_risk(&self) -> bool {
         self.risk.as_ref().is_some_and(|risk| risk.now)

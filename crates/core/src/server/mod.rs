@@ -90,7 +90,7 @@ pub use message::{
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};
 pub use possible::{Possible, Prospect};
-pub use refused::{Crowd, Refused, Resource, Shortage, mbit_s};
+pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
 pub use settings::{

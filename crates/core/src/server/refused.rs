@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::Refusal;
-use crate::contract::ContractError;
-use crate::wire::{CellPseudowire, PAYLOAD_LEN};
+use crate::contract::{ContractError, mbit_s};
+use crate::wire::CellPseudowire;
 
 /// What admission hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -90,21 +90,10 @@ pub struct Shortage {
 fn in_bits(resource: Resource, amount: u64) -> String {
     match resource {
         Resource::TransmitBandwidth | Resource::ReceiveBandwidth => {
-            format!(" ({})", mbit_s(amount))
+            format!(" ({} Mbit/s)", mbit_s(amount))
         }
         _ => String::new(),
     }
-}
-
-/// Cells/s as a contract's text states them in bit/s: 10^6 bit/s of cells' payloads, to the nearest
-/// tenth; three digits of what is less than one.
-pub fn mbit_s(cell_s: u64) -> String {
-    let bit_s = u128::from(cell_s) * 8 * PAYLOAD_LEN as u128;
-    if (1..1_000_000).contains(&bit_s) {
-        return format!("0.{:03} Mbit/s", bit_s / 1_000);
-    }
-    let tenths = (bit_s + 50_000) / 100_000;
-    format!("{}.{} Mbit/s", tenths / 10, tenths % 10)
 }
 
 fn limited(limit: Option<&str>) -> String {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use cellgate_core::adapter::{AdapterState, Discard, PortIndex, VcStats};
 use cellgate_core::server::{
-    AdapterInfo, Address, Buffers, ConnectionInfo, DelayBounds, Idle, InterfaceCounts,
-    InterfaceInfo, InterfaceSpec, InterfaceState, Link,
+    AdapterInfo, Address, ConnectionInfo, Idle, InterfaceCounts, InterfaceInfo, InterfaceSpec,
+    InterfaceState, Link,
 };
 use cellgate_host::clock::MonotonicClock;
 use cellgate_host::sys::{Heard, Signals};
@@ -254,35 +254,16 @@ fn connection(one: &Connection, state: &AdapterState) -> anyhow::Result<Connecti
     let vc = one.address();
     let found = state.vcs.iter().find(|info| info.request.address == vc);
     let address: Address = format!("{}.{}.{}", name_of(one), vc.vpi(), vc.vci()).parse()?;
+    let contract = format!(
+        "cbr,aal5:tx:none,rx:pcr={},max_sdu={SDU}",
+        one.rate().cell_s()
+    );
     Ok(ConnectionInfo {
-        number: one.index as u32 + 1,
-        address,
-        contract: format!(
-            "cbr,aal5:tx:none,rx:pcr={},max_sdu={SDU}",
-            one.rate().cell_s()
-        ),
-        notification: None,
-        marks: Default::default(),
-        transmit_pdus: None,
-        receive_pdus: None,
-        queue_threshold: None,
-        completions: false,
         guaranteed: true,
-        permanent: false,
         uid: rustix::process::geteuid().as_raw(),
-        pid: None,
-        transmit: None,
         receive: Some(one.rate()),
-        memory: 0,
-        cpu_reserved_ppm: 0,
-        cpu_expected_ppm: 0,
-        keeps_awake: false,
-        delay_ns: None,
-        risk: None,
-        offer: None,
-        buffers: Buffers::default(),
-        bound: DelayBounds::default(),
         stats: found.map_or_else(VcStats::default, |info| info.stats),
+        ..ConnectionInfo::new(one.index as u32 + 1, address, contract)
     })
 }
 

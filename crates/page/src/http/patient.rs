@@ -1,3 +1,5 @@
+//! Streams that are given up where nobody takes what is sent.
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;

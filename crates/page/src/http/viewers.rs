@@ -1,3 +1,5 @@
+//! Those who look, and what they are sent.
+
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use cellgate::{
     AdapterInfo, Discard, HeaderForm, InterfaceCounts, InterfaceInfo, InterfaceSpec,
-    InterfaceState, Link, Marks, Priority, Resource, ResourceInfo, RestInfo,
+    InterfaceState, Link, Priority, Resource, ResourceInfo, RestInfo,
 };
 
 use super::*;
@@ -111,31 +111,10 @@ fn check(text: &str) -> Result<usize, String> {
 
 pub(crate) fn stats() -> Stats {
     let connection = |number, address: &str| ConnectionInfo {
-        marks: Marks::None,
-        number,
-        address: address.parse().unwrap(),
-        contract: "ubr,aal5".to_owned(),
-        notification: None,
-        transmit_pdus: None,
-        receive_pdus: None,
-        queue_threshold: None,
-        completions: false,
-        guaranteed: false,
         permanent: true,
         uid: 1_000,
-        pid: None,
-        transmit: None,
-        receive: None,
         memory: 4_096,
-        cpu_reserved_ppm: 0,
-        cpu_expected_ppm: 0,
-        keeps_awake: false,
-        delay_ns: None,
-        risk: None,
-        offer: None,
-        buffers: Default::default(),
-        bound: Default::default(),
-        stats: Default::default(),
+        ..ConnectionInfo::new(number, address.parse().unwrap(), "ubr,aal5")
     };
     let mut connections = vec![connection(1, "lo.0.32"), connection(2, "lo.0.32")];
     connections[1].stats.pdus_delivered = 7;

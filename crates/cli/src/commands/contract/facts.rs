@@ -1,10 +1,11 @@
 //! What a contract costs, and whether there is room for it: the same of any contract.
 
 use cellgate::Refused;
+use cellgate_core::contract::mbit_s;
 use cellgate_core::contract::{
     CellRate, Increment, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
 };
-use cellgate_core::server::{DelayBounds, mbit_s};
+use cellgate_core::server::DelayBounds;
 use cellgate_report::output::wrapped;
 use serde::Serialize;
 
@@ -153,7 +154,7 @@ impl Facts {
         let share = |ppm: Option<u64>, cell_s: Option<u64>| {
             let (ppm, cell_s) = ppm.zip(cell_s)?;
             Some(format!(
-                "{} ({cell_s} cells/s, {})",
+                "{} ({cell_s} cells/s, {} Mbit/s)",
                 percent(ppm),
                 mbit_s(cell_s)
             ))

@@ -3,8 +3,8 @@
 use cellgate::{
     CellRate, HeaderForm, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Link, Loss, Priority,
 };
+use cellgate_core::contract::mbit_s;
 use cellgate_core::keeper::LinkError;
-use cellgate_report::bitrate::cells_mbit_s;
 use cellgate_report::output::{Exit, print, print_json_line, table_by_worth, width};
 use clap::Subcommand;
 use serde_json::json;
@@ -300,7 +300,7 @@ fn list(all: &[InterfaceInfo], in_full: bool) -> String {
         let rate = info.spec.line_rate.unwrap_or(CellRate::OC3).cell_s();
         [
             info.spec.name.clone(),
-            cells_mbit_s(rate.into()),
+            mbit_s(rate.into()),
             info.connections.to_string(),
             info.dropped_cells.to_string(),
             info.port.0.to_string(),

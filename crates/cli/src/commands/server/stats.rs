@@ -1,8 +1,8 @@
 //! `cellgate stats`: counters of connections, interfaces and resources.
 
 use cellgate::{AdapterInfo, CellRate, Resource};
+use cellgate_core::contract::mbit_s;
 use cellgate_page::{Stats, metrics};
-use cellgate_report::bitrate::cells_mbit_s;
 use cellgate_report::output::{Exit, print, print_json_line, table_by_worth, wrapped};
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ fn people(stats: &Stats, wide: bool) -> String {
         "Mbit/s in of",
     ];
     let rate = |rate: Option<CellRate>| {
-        rate.map_or_else(|| "-".to_owned(), |rate| cells_mbit_s(rate.cell_s().into()))
+        rate.map_or_else(|| "-".to_owned(), |rate| mbit_s(rate.cell_s().into()))
     };
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(stats.connections.iter().map(|info| {
@@ -155,7 +155,7 @@ fn people(stats: &Stats, wide: bool) -> String {
 /// An amount of a resource as people read it, in its [`unit`].
 fn amount(resource: Resource, amount: u64) -> String {
     match unit(resource) {
-        "Mbit/s" => cells_mbit_s(amount),
+        "Mbit/s" => mbit_s(amount),
         "% of a core" => format!("{}.{}", amount / 10_000, amount / 1_000 % 10),
         "MiB" => format!("{:.1}", amount as f64 / f64::from(1 << 20)),
         _ => amount.to_string(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use cellgate::{Admin, CounterRecord, CounterSnapshot, CountersView};
+use cellgate_core::contract::mbit_s;
 use cellgate_host::sys::Signals;
-use cellgate_report::bitrate::cells_mbit_s;
 use cellgate_report::grouped;
 use cellgate_report::output::{Exit, is_terminal, json_line, print_on, table_by_worth};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -170,8 +170,8 @@ impl Table {
             "{count} connection{} over {seconds:.2} s: {} Mbit/s out, {} in; {} cells/s discarded\n\
              {stale}\n{}",
             if count == 1 { "" } else { "s" },
-            cells_mbit_s(sum(|row| row.transmitted_cell_s)),
-            cells_mbit_s(sum(|row| row.received_cell_s)),
+            mbit_s(sum(|row| row.transmitted_cell_s)),
+            mbit_s(sum(|row| row.received_cell_s)),
             grouped(sum(|row| row.discarded_cell_s)),
             // From the one of least worth on.
             table_by_worth(&rows, &[9, 8, 10, 7, 6, 11], wide)
@@ -184,13 +184,13 @@ impl Row {
         let record = &self.record;
         let bound = |cell_s: u64| match cell_s {
             0 => "-".to_owned(),
-            _ => cells_mbit_s(cell_s),
+            _ => mbit_s(cell_s),
         };
         [
             record.address.clone(),
-            cells_mbit_s(self.transmitted_cell_s),
+            mbit_s(self.transmitted_cell_s),
             bound(record.transmit_cell_s),
-            cells_mbit_s(self.received_cell_s),
+            mbit_s(self.received_cell_s),
             bound(record.receive_cell_s),
             self.discarded_cell_s.to_string(),
             self.transmitted_pdu_s.to_string(),

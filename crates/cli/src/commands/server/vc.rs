@@ -4,8 +4,7 @@ use cellgate::{
     Builder, CellRate, Connection, ConnectionInfo, Notification, QueueThreshold, TrafficContract,
     Tried,
 };
-use cellgate_core::server::mbit_s;
-use cellgate_report::bitrate::cells_mbit_s;
+use cellgate_core::contract::mbit_s;
 use cellgate_report::output::{Exit, columns, described, print, print_json_line, table_by_worth};
 use clap::Subcommand;
 use serde_json::json;
@@ -200,7 +199,7 @@ fn tried(tried: &Tried, json: bool) -> anyhow::Result<Exit> {
 /// As the adapter has it, and as people type it.
 fn rate_words(rate: CellRate) -> String {
     format!(
-        "{} cells/s ({})",
+        "{} cells/s ({} Mbit/s)",
         rate.cell_s(),
         mbit_s(rate.cell_s().into())
     )
@@ -316,14 +315,14 @@ fn list(all: &[ConnectionInfo], wide: bool) -> String {
         ]
         .map(str::to_owned),
     ];
-    let mbit_s = |rate: Option<CellRate>| {
-        rate.map_or_else(|| "-".to_owned(), |rate| cells_mbit_s(rate.cell_s().into()))
+    let of = |rate: Option<CellRate>| {
+        rate.map_or_else(|| "-".to_owned(), |rate| mbit_s(rate.cell_s().into()))
     };
     rows.extend(all.iter().map(|info| {
         [
             info.address.to_string(),
-            mbit_s(info.transmit),
-            mbit_s(info.receive),
+            of(info.transmit),
+            of(info.receive),
             info.stats.pdus_transmitted.to_string(),
             info.stats.pdus_delivered.to_string(),
             info.stats.pdus_discarded.total().to_string(),

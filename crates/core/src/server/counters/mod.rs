@@ -217,11 +217,10 @@ mod tests {
     use core::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::adapter::{Discard, Marks, PortIndex};
+    use crate::adapter::{Discard, PortIndex};
     use crate::contract::CellRate;
     use crate::server::{
-        Buffers, DelayBounds, Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource,
-        RestInfo, SharedCpu,
+        Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource, RestInfo, SharedCpu,
     };
 
     /// Memory whose writer can be met at work.
@@ -291,32 +290,15 @@ mod tests {
             stats.cells_discarded.add(reason, n);
             stats.pdus_discarded.add(reason, 20 + n);
         }
+        let address = "a_name_of_15-at.4095.65535".parse().unwrap();
         ConnectionInfo {
-            number,
-            address: "a_name_of_15-at.4095.65535".parse().unwrap(),
-            contract: "ubr,aal5".into(),
-            notification: None,
-            marks: Marks::None,
-            transmit_pdus: None,
-            receive_pdus: None,
-            queue_threshold: None,
-            completions: false,
             guaranteed: number == 1,
             permanent: number != 1,
             uid: u32::MAX,
             pid: (number == 1).then_some(u32::MAX - 1),
             transmit: CellRate::new(8),
-            receive: None,
-            memory: 0,
-            cpu_reserved_ppm: 0,
-            cpu_expected_ppm: 0,
-            keeps_awake: false,
-            delay_ns: None,
-            risk: None,
-            offer: None,
-            buffers: Buffers::default(),
-            bound: DelayBounds::default(),
             stats,
+            ..ConnectionInfo::new(number, address, "ubr,aal5")
         }
     }
 

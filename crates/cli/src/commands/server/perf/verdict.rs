@@ -224,7 +224,6 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use cellgate::CellRate;
-    use cellgate_core::adapter::{Marks, VcStats};
 
     use super::*;
 
@@ -232,31 +231,9 @@ mod tests {
 
     fn info(contract: &str, cell_s: u32) -> ConnectionInfo {
         ConnectionInfo {
-            marks: Marks::None,
-            number: 1,
-            address: "a.0.100".parse().unwrap(),
-            contract: contract.to_owned(),
-            notification: None,
-            transmit_pdus: None,
-            receive_pdus: None,
-            queue_threshold: None,
-            completions: true,
             guaranteed: contract.starts_with("cbr"),
-            permanent: false,
-            uid: 0,
-            pid: None,
             transmit: CellRate::new(cell_s),
-            receive: None,
-            memory: 0,
-            cpu_reserved_ppm: 0,
-            cpu_expected_ppm: 0,
-            keeps_awake: false,
-            delay_ns: None,
-            risk: None,
-            offer: None,
-            buffers: Default::default(),
-            bound: Default::default(),
-            stats: VcStats::default(),
+            ..ConnectionInfo::new(1, "a.0.100".parse().unwrap(), contract)
         }
     }
 
