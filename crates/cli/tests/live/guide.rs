@@ -18,7 +18,8 @@ struct Block {
     printed: Option<String>,
 }
 
-/// The blocks of a page in order; a `text` block belongs to the `sh` block before it.
+/// The blocks of a page in order; a `text` block belongs to the `sh` block before it. A block of
+/// another language is a file, whose name stands behind the language.
 fn blocks(page: &str) -> Vec<Block> {
     let mut all: Vec<Block> = Vec::new();
     let mut rest = page;
@@ -27,6 +28,13 @@ fn blocks(page: &str) -> Vec<Block> {
         let (body, behind) = body.split_once("\n```").expect("a fence has an end");
         let body = format!("{body}\n");
         match (kind, all.last_mut()) {
+            (kind, _) if kind.contains(' ') => {
+                let name = kind.rsplit(' ').next().expect("a name");
+                all.push(Block {
+                    commands: format!("cat >{name} <<'END OF {name}'\n{body}END OF {name}\n"),
+                    printed: None,
+                });
+            }
             ("sh", _) => all.push(Block {
                 commands: body,
                 printed: None,
@@ -39,16 +47,19 @@ fn blocks(page: &str) -> Vec<Block> {
     all
 }
 
+/// Where the command is.
+fn binaries() -> &'static Path {
+    let command = Path::new(env!("CARGO_BIN_EXE_cellgate"));
+    command.parent().expect("a directory")
+}
+
 /// Runs all blocks: what each has printed.
-fn run(blocks: &[Block], directory: &Path) -> Vec<String> {
-    let binaries = Path::new(env!("CARGO_BIN_EXE_cellgate"))
-        .parent()
-        .expect("a directory");
+fn run(blocks: &[Block], directory: &Path, installed: &[(&str, PathBuf)]) -> Vec<String> {
     // Nothing of this machine is there: no network, no process, no other daemon's directory.
     let mut script = format!(
         "mount -t tmpfs none /run || exit 77\nip link set lo up || exit 77\nexec 2>&1\n\
          export PATH={:?}:$PATH COLUMNS=80\nunset CELLGATE_SOCKET XDG_RUNTIME_DIR\n",
-        binaries.display().to_string()
+        binaries().display().to_string()
     );
     for block in blocks {
         script += &format!("{}printf '\\n%s\\n' '{MARK}'\n", block.commands);
@@ -71,6 +82,7 @@ fn run(blocks: &[Block], directory: &Path) -> Vec<String> {
         .args(["timeout", &PAGE_MAX.as_secs().to_string(), "bash"])
         .arg(&file)
         .current_dir(directory)
+        .envs(installed.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .output()
         .expect("unshare starts");
@@ -90,6 +102,11 @@ fn run(blocks: &[Block], directory: &Path) -> Vec<String> {
 }
 
 fn follows(name: &str) {
+    follows_with(name, &[]);
+}
+
+/// The same where these variables say what is installed.
+fn follows_with(name: &str, installed: &[(&str, PathBuf)]) {
     let _alone = crate::daemon::alone();
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
     let page = std::fs::read_to_string(guide.join(format!("{name}.md"))).expect("a page");
@@ -106,9 +123,11 @@ fn follows(name: &str) {
     let name_of_it = format!("cellgate-{name}-{}", std::process::id());
     let directory: PathBuf = std::env::temp_dir().join(name_of_it);
     std::fs::create_dir(&directory).expect("a directory");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::os::unix::fs::symlink(source, directory.join("cellgate")).expect("a link");
     let blocks = blocks(&page);
     let begin = Instant::now();
-    let printed = run(&blocks, &directory);
+    let printed = run(&blocks, &directory, installed);
     println!("guide_{name} took {:.1} s", begin.elapsed().as_secs_f64());
     std::fs::remove_dir_all(&directory).expect("a directory");
     for (block, printed) in blocks.iter().zip(printed) {
@@ -131,6 +150,67 @@ fn why_was_i_refused() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn join_two_hosts_over_udp() {
+    follows("join-two-hosts-over-udp");
+}
+
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn let_tcp_ip_run_over_a_vc() {
+    follows("let-tcp-ip-run-over-a-vc");
+}
+
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn decode_my_capture() {
+    follows("decode-my-capture");
+}
+
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn teach_with_the_lab() {
+    follows("teach-with-the-lab");
+}
+
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn run_it_for_good() {
+    follows("run-it-for-good");
+}
+
+/// The libraries are where packages would have put them for compilers, linkers and pip.
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn a_connection_from_rust_c_and_python() {
+    let Some(wheels) = std::env::var_os("CELLGATE_WHEELS") else {
+        println!("skipped guide_a-connection-from-rust-c-and-python: CELLGATE_WHEELS has no wheel");
+        return;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = binaries().parent().expect("a directory");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "-q", "--lib", "-p", "cellgate-capi", "-p", "cellgate-cli"]);
+    build.arg("--features=cellgate-cli/live");
+    build.arg("--target-dir").arg(target);
+    if binaries().ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().expect("cargo starts").success());
+    let installed = [
+        ("C_INCLUDE_PATH", source.join("crates/capi/include")),
+        ("LIBRARY_PATH", binaries().to_owned()),
+        ("LD_LIBRARY_PATH", binaries().to_owned()),
+        ("CARGO_TARGET_DIR", target.join("guide")),
+        ("CARGO_NET_OFFLINE", "true".into()),
+        ("CARGO_PROFILE_DEV_DEBUG", "0".into()),
+        ("PIP_NO_INDEX", "1".into()),
+        ("PIP_FIND_LINKS", wheels.into()),
+    ];
+    follows_with("a-connection-from-rust-c-and-python", &installed);
+}
+
+#[test]
 fn every_page_has_a_test() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
     let tests = include_str!("guide.rs");
@@ -140,6 +220,6 @@ fn every_page_has_a_test() {
             .to_str()
             .and_then(|name| name.strip_suffix(".md"))
             .expect("a page");
-        assert!(tests.contains(&format!("follows(\"{name}\")")), "{name}");
+        assert!(tests.contains(&format!("(\"{name}\"")), "{name}");
     }
 }
