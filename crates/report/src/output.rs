@@ -176,6 +176,38 @@ pub fn wrapped(head: &str, words: &str) -> String {
     filled(head, words, width().unwrap_or(TEXT).min(TEXT))
 }
 
+/// Text as wide as the terminal: lines that are longer go on below, indented. A word that is longer
+/// stands out.
+pub fn folded(text: &str) -> String {
+    match width() {
+        Some(width) => folded_at(text, width),
+        None => text.to_owned(),
+    }
+}
+
+fn folded_at(text: &str, width: usize) -> String {
+    const INDENT: &str = "        ";
+    let mut folded = String::new();
+    for line in text.lines() {
+        let mut rest = line.to_owned();
+        while let Some((at, beyond)) = rest.char_indices().nth(width) {
+            // Columns stay whole as long as one of them fits.
+            let begin = rest.len() - rest.trim_start().len();
+            let until = &rest[..at + beyond.len_utf8()];
+            let gap = until.rfind("  ").filter(|gap| *gap > begin);
+            let Some(gap) = gap.or_else(|| until.rfind(' ').filter(|gap| *gap > begin)) else {
+                break;
+            };
+            folded += rest[..gap].trim_end();
+            folded.push('\n');
+            rest = format!("{INDENT}{}", rest[gap..].trim_start());
+        }
+        folded += &rest;
+        folded.push('\n');
+    }
+    folded
+}
+
 fn filled(head: &str, words: &str, width: usize) -> String {
     let indent = head.chars().count();
     let mut text = head.to_owned();
@@ -285,6 +317,16 @@ mod tests {
         assert_eq!(filled("a: ", text, 10), "a: one two\n   three\n   four\n");
         assert_eq!(filled("a: ", "longer words", 4), "a: longer\n   words\n");
         assert_eq!(filled("a: ", "", 4), "a: \n");
+    }
+
+    #[test]
+    fn long_lines_go_on_below() {
+        let text = "id  what there is  pass\n\nnote: one two\nunbreakable\n";
+        let wanted = "id  what there is\n        pass\n\nnote: one two\nunbreakable\n";
+        assert_eq!(folded_at(text, 18), wanted);
+        assert_eq!(folded_at(text, 40), text);
+        assert_eq!(folded_at("é é é é", 6), "é é é\n        é\n");
+        assert_eq!(folded_at("unbreakable", 5), "unbreakable\n");
     }
 
     #[test]

@@ -58,6 +58,8 @@ fn tables_and_lines_fit_80_columns() {
         &["msna", "list"],
         &["contract", CONTRACT],
         &["config", "new"],
+        &["lab", "list"],
+        &["lab", "run", "l4atm-example"],
     ] {
         told(0, words);
     }

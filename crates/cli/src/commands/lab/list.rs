@@ -1,7 +1,7 @@
 //! `cellgate lab list`.
 
 use cellgate_lab::experiments::{Experiment, all};
-use cellgate_report::output::{Exit, print, print_json};
+use cellgate_report::output::{Exit, folded, print, print_json};
 use serde::Serialize;
 
 #[derive(clap::Args)]
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         print_json(&List { experiments })?;
     } else {
-        print(&experiments.iter().map(Listed::text).collect::<String>())?;
+        print(&folded(&experiments.iter().map(Listed::text).collect::<String>()))?;
     }
     Ok(Exit::Ok)
 }

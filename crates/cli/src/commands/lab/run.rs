@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use cellgate_report::output::{Exit, print, print_json, write_svg};
+use cellgate_report::output::{Exit, folded, print, print_json, write_svg};
 use cellgate_report::whole::write_whole;
 use cellgate_report::{Check, Outcome};
 use serde::Serialize;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             one.write(directory)?;
         }
         if !args.json {
-            print(&one.text())?;
+            print(&folded(&one.text()))?;
         }
         ran.push(one);
     }
