@@ -40,6 +40,7 @@ use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
 use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::closer::{self, is_hung_up};
+use crate::events::{Event, Field, Kind};
 use crate::inflight::RETRY_NS;
 use crate::sys::{Duty, Heard, Signals};
 
@@ -247,8 +248,8 @@ impl Daemon {
         }
     }
 
-    fn say(&mut self, text: &str) {
-        self.voice.say(text);
+    fn say(&mut self, event: Event) {
+        self.voice.say(event);
     }
 
     fn wait(&mut self) -> Result<Ready, ServeError> {
@@ -363,7 +364,7 @@ impl Daemon {
                 ..
             } => {
                 if let Some(news) = self.operator.hear(message) {
-                    self.say(&news);
+                    self.say(news);
                 }
             }
             Output::Client {
@@ -400,10 +401,12 @@ impl Daemon {
                 uid,
                 deaths,
             } => {
+                let text = format!("connection {address} of user {uid} is left out");
                 let why = Refused::LeftOut { deaths };
-                self.say(&format!(
-                    "connection {address} of user {uid} is left out: {why}"
-                ));
+                let event = Event::because(Kind::ConnectionLeftOut, text, Some(why))
+                    .with(Field::Address, address.to_string())
+                    .with(Field::User, uid);
+                self.say(event);
             }
             Output::PagesTaken {
                 uid,
@@ -411,10 +414,14 @@ impl Daemon {
                 barred_ns,
             } => {
                 let seconds = barred_ns.div_ceil(1_000_000_000);
-                self.say(&format!(
+                let text = format!(
                     "user {uid} took pages of its connections' memory away, which stops the \
                      adapter: it loses connections ({connections}) and has none for {seconds} s"
-                ));
+                );
+                let event = Event::of(Kind::PagesTaken, text)
+                    .with(Field::Count, connections)
+                    .with(Field::User, uid);
+                self.say(event);
             }
             Output::Lost {
                 address,
@@ -426,7 +433,7 @@ impl Daemon {
                     .then(|| self.operator.loses(&address, &refused))
                     .flatten()
                 {
-                    self.say(&news);
+                    self.say(news);
                 }
             }
         }
@@ -487,7 +494,9 @@ impl Daemon {
             News::Ready(hello) => {
                 let name = self.name_of(adapter);
                 let (pid, scheduling) = (hello.pid, &hello.scheduling);
-                self.say(&format!("adapter {name}{pid}: {scheduling}"));
+                let text = format!("adapter {name}{pid}: {scheduling}");
+                let event = self.of_adapter(Kind::AdapterReady, text, adapter);
+                self.say(event.with(Field::Process, pid));
                 self.places.keep_wake_up(now, scheduling);
                 self.fit_server();
                 self.meet_neighbours();
@@ -498,10 +507,12 @@ impl Daemon {
             News::TakenUp(hello, interfaces, left) => {
                 let count = left.iter().filter(|left| left.vc.is_some()).count();
                 let name = self.name_of(adapter);
-                self.say(&format!(
-                    "adapter {name}{}: taken up, {count} VCs",
-                    hello.pid
-                ));
+                let text = format!("adapter {name}{}: taken up, {count} VCs", hello.pid);
+                let event = self
+                    .of_adapter(Kind::AdapterTakenUp, text, adapter)
+                    .with(Field::Count, count)
+                    .with(Field::Process, hello.pid);
+                self.say(event);
                 self.urgent_until = Some(now.plus_ns(URGENT_NS));
                 let taken = left
                     .into_iter()
@@ -536,19 +547,18 @@ impl Daemon {
                         let (state, counts) = (&port.state, &port.counts);
                         self.losses.news(now, &name, state, counts)
                     });
-                    for line in news.unwrap_or_default() {
-                        self.say(&line);
+                    for event in news.unwrap_or_default() {
+                        self.say(event);
                     }
                 }
                 self.note_unlocked(adapter, health.unlocked);
                 self.server.handle_health(now, adapter, &health);
             }
             News::Lost(why) => {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                match self.options.config.adapter_name(adapter) {
-                    Some(name) => self.say(&format!("adapter {name} has gone{why}")),
-                    None => self.say(&format!("the adapter has gone{why}")),
-                }
+                let text = format!("{} has gone", self.called(adapter));
+                let event = Event::because(Kind::AdapterLost, text, why);
+                let name = self.options.config.adapter_name(adapter);
+                self.say(event.with_any(Field::Adapter, name));
                 self.lives[adapter.place()].ended(now);
                 self.gate.lost(adapter);
                 self.server.handle_adapter_lost(now, adapter);
@@ -648,7 +658,7 @@ impl Daemon {
         let name = |adapter: AdapterIndex| names[adapter.place()].name.as_deref();
         let resources = self.server.admission().resources(|_| None, name);
         for news in self.gate.news(&resources) {
-            self.say(&news);
+            self.say(news);
         }
         self.settle();
     }
@@ -666,10 +676,9 @@ impl Daemon {
         };
         if max_ns > 0 && unanswered_ns >= max_ns {
             let ms = unanswered_ns / NS_PER_MS;
-            match self.options.config.adapter_name(adapter) {
-                Some(name) => self.say(&format!("adapter {name} has not answered for {ms} ms")),
-                None => self.say(&format!("the adapter has not answered for {ms} ms")),
-            }
+            let text = format!("{} has not answered for {ms} ms", self.called(adapter));
+            let event = self.of_adapter(Kind::AdapterSilent, text, adapter);
+            self.say(event.with(Field::Count, ms));
             self.adapters.give_up(adapter);
         }
     }
@@ -682,10 +691,11 @@ impl Daemon {
                 self.serve_as_usual();
             }
             if let Some(path) = self.listener.path() {
-                let found = format!("applications find it at {}", path.display());
-                self.say(&found);
+                let path = path.display().to_string();
+                let text = format!("applications find it at {path}");
+                self.say(Event::of(Kind::Listening, text).with(Field::Path, path));
             }
-            self.say("ready");
+            self.say(Event::of(Kind::Ready, "ready"));
             self.look_after_news();
             self.voice.notify(Notice::Ready(self.status()));
         } else if self.ready {
@@ -714,13 +724,19 @@ impl Daemon {
     /// Reads the configuration again; one that cannot be used changes nothing.
     fn reload(&mut self) {
         let Some(path) = self.options.path.clone() else {
-            return self.say("no configuration file to read again");
+            let text = "no configuration file to read again";
+            return self.say(Event::of(Kind::ReloadWithoutFile, text));
         };
         self.voice.notify(Notice::Reloading);
         self.look_after_places();
         self.ready = false;
         match Config::read(&path) {
-            Err(problem) => self.say(&format!("{}: kept as it was: {problem}", path.display())),
+            Err(problem) => {
+                let path = path.display().to_string();
+                let text = format!("{path}: kept as it was");
+                let event = Event::because(Kind::ReloadRefused, text, Some(problem));
+                self.say(event.with(Field::Path, path));
+            }
             Ok(config) => self.reconfigure(config),
         }
         self.settle();
@@ -728,7 +744,8 @@ impl Daemon {
 
     fn reconfigure(&mut self, mut config: Config) {
         for section in config.fixed_changes(&self.options.config) {
-            self.say(&format!("{section} stays as it is until a restart"));
+            let text = format!("{section} stays as it is until a restart");
+            self.say(Event::of(Kind::SectionFixed, text).with(Field::Section, section.to_string()));
         }
         config.server = self.options.config.server.clone();
         config.adapters = self.options.config.adapters.clone();

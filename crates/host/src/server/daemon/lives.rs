@@ -12,6 +12,7 @@ use super::super::neighbours::Neighbours;
 use super::super::start::start_adapter;
 use super::{Daemon, NS_PER_MS};
 use crate::control::Hello;
+use crate::events::{Event, Field, Kind};
 use crate::sys::{Lack, cpu_ns_of};
 
 /// An adapter that lived as long is followed by another at once.
@@ -77,7 +78,8 @@ impl Daemon {
             );
             if let Err(error) = started {
                 life.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
-                self.say(&error.to_string());
+                let event = self.of_adapter(Kind::AdapterNotStarted, error.to_string(), adapter);
+                self.say(event.with(Field::Reason, error.to_string()));
             }
         }
     }
@@ -87,6 +89,20 @@ impl Daemon {
         let name = self.options.config.adapter_name(adapter);
         name.as_ref()
             .map_or_else(String::new, |name| format!("{name}, process "))
+    }
+
+    /// An adapter, as a sentence names it.
+    pub(super) fn called(&self, adapter: AdapterIndex) -> String {
+        let name = self.options.config.adapter_name(adapter);
+        name.map_or_else(
+            || "the adapter".to_owned(),
+            |name| format!("adapter {name}"),
+        )
+    }
+
+    /// What has happened to an adapter.
+    pub(super) fn of_adapter(&self, kind: Kind, text: String, adapter: AdapterIndex) -> Event {
+        Event::of(kind, text).with_any(Field::Adapter, self.options.config.adapter_name(adapter))
     }
 
     /// An adapter's process, and its CPU time in nanoseconds; 0: not known.
