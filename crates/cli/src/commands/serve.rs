@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let log = Log::new(args.log).context("the journal")?;
+    let log = Log::new(args.log).context("the journal does not answer; --log text needs none")?;
     let (kind, ended) = match args.as_adapter {
         true => (Kind::AdapterFailed, run_as_child().map_err(Into::into)),
         false => (Kind::ServeFailed, be_daemon(args, &log)),
