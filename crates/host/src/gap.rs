@@ -7,6 +7,7 @@ pub use cellgate_core::keeper::GapReport;
 use cellgate_core::Time;
 
 use crate::rests::Rests;
+use crate::sys::probes;
 
 /// Buckets of the histograms: bucket `i` counts distances of `2^i` to `2^(i+1) - 1` nanoseconds,
 /// the last one everything longer (2^39 ns are nine minutes).
@@ -146,6 +147,7 @@ impl<'a> GapDetector<'a> {
         add(&gaps.steps_timed, 1);
         if step_ns >= gaps.threshold_ns {
             add(&gaps.steps_interrupted, 1);
+            probes::step(step_ns, gaps.threshold_ns);
             return;
         }
         add(&gaps.step_histogram[bucket(step_ns)], 1);

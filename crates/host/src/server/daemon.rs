@@ -1,4 +1,5 @@
 mod devices;
+mod guilt;
 mod lives;
 mod losses;
 mod neighbours;
@@ -16,8 +17,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::server::governor::{Left, News};
 use cellgate_core::server::{
-    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
-    Reopens, Server, ServerConfig, TakenUp,
+    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Reopens,
+    Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -401,27 +402,14 @@ impl Daemon {
                 uid,
                 deaths,
             } => {
-                let text = format!("connection {address} of user {uid} is left out");
-                let why = Refused::LeftOut { deaths };
-                let event = Event::because(Kind::ConnectionLeftOut, text, Some(why))
-                    .with(Field::Address, address.to_string())
-                    .with(Field::User, uid);
-                self.say(event);
+                self.tell_left_out(&address, uid, deaths);
             }
             Output::PagesTaken {
                 uid,
                 connections,
                 barred_ns,
             } => {
-                let seconds = barred_ns.div_ceil(1_000_000_000);
-                let text = format!(
-                    "user {uid} took pages of its connections' memory away, which stops the \
-                     adapter: it loses connections ({connections}) and has none for {seconds} s"
-                );
-                let event = Event::of(Kind::PagesTaken, text)
-                    .with(Field::Count, connections)
-                    .with(Field::User, uid);
-                self.say(event);
+                self.tell_pages_taken(uid, connections, barred_ns);
             }
             Output::Lost {
                 address,
@@ -497,6 +485,7 @@ impl Daemon {
                 let text = format!("adapter {name}{pid}: {scheduling}");
                 let event = self.of_adapter(Kind::AdapterReady, text, adapter);
                 self.say(event.with(Field::Process, pid));
+                self.lives[adapter.place()].runs(now, adapter, pid);
                 self.places.keep_wake_up(now, scheduling);
                 self.fit_server();
                 self.meet_neighbours();
@@ -665,22 +654,6 @@ impl Daemon {
 
     fn serve_as_usual(&self) {
         self.places.duty(Duty::Service, &self.adapters.cpus());
-    }
-
-    /// An adapter that leaves questions unanswered for too long is taken for dead. Only looks of
-    /// this thread count: a machine that stood still as a whole says nothing of the adapter.
-    fn judge_silence(&mut self, adapter: AdapterIndex, unanswered_ns: u64) {
-        let max_ns = match self.adapters.hello(adapter) {
-            Some(_) => self.options.config.adapters[adapter.place()].silence_max_ns,
-            None => START_NS,
-        };
-        if max_ns > 0 && unanswered_ns >= max_ns {
-            let ms = unanswered_ns / NS_PER_MS;
-            let text = format!("{} has not answered for {ms} ms", self.called(adapter));
-            let event = self.of_adapter(Kind::AdapterSilent, text, adapter);
-            self.say(event.with(Field::Count, ms));
-            self.adapters.give_up(adapter);
-        }
     }
 
     /// Tells the service manager how things are.
