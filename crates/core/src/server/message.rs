@@ -666,7 +666,7 @@ pub struct AdapterInfo {
     pub shared: Option<SharedCpu>,
     /// How long gaps, wake-ups and steps took; none: it has not been asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub histograms: Option<Histograms>,
+    pub histograms: Option<Box<Histograms>>,
 }
 
 /// How an adapter has rested since it began.

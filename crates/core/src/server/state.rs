@@ -144,7 +144,7 @@ pub struct Health {
     /// How it has rested, but for who ended that, and who did for nothing, by attachment.
     pub rests: Option<(RestInfo, Vec<(AttachmentIndex, u64)>)>,
     /// How long gaps, wake-ups and steps took, since the adapter began.
-    pub histograms: Option<Histograms>,
+    pub histograms: Option<Box<Histograms>>,
     /// Octets of connections' memory that are not locked, though that is wanted.
     pub unlocked: u64,
     /// Of ports with a link.

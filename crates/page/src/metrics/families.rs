@@ -180,7 +180,7 @@ fn histograms(
 ) -> Result<(), fmt::Error> {
     let told: Vec<_> = all
         .iter()
-        .filter_map(|(labels, info)| Some((labels, info.histograms.as_ref()?)))
+        .filter_map(|(labels, info)| Some((labels, info.histograms.as_deref()?)))
         .collect();
     if told.is_empty() {
         return Ok(());

@@ -59,7 +59,8 @@ fn sample(line: &str) -> Option<(&str, Labels<'_>)> {
     Some((name, found))
 }
 
-/// Whether `text` is OpenMetrics 1.0 as far as counters, gauges, histograms and infos go: its samples.
+/// Whether `text` is OpenMetrics 1.0 as far as counters, gauges, histograms and infos go: its
+/// samples.
 fn check(text: &str) -> Result<usize, String> {
     let body = text.strip_suffix("# EOF\n").ok_or("no EOF")?;
     let mut family: Option<(&str, &str)> = None;
@@ -93,18 +94,15 @@ fn check(text: &str) -> Result<usize, String> {
             let Some((sampled, labels)) = sample(line) else {
                 return wrong("sample");
             };
-            let suffix = match kind {
-                "counter" => "_total",
-                "info" => "_info",
-                _ => "",
+            let ends: &[&str] = match kind {
+                "counter" => &["_total"],
+                "info" => &["_info"],
+                "histogram" => &["_bucket", "_count", "_sum"],
+                _ => &[""],
             };
-            let of_histogram = ["_bucket", "_count", "_sum"];
-            let fits = match kind {
-                "histogram" => of_histogram
-                    .map(|end| format!("{name}{end}"))
-                    .contains(&sampled.to_owned()),
-                _ => sampled == format!("{name}{suffix}"),
-            };
+            let fits = sampled
+                .strip_prefix(name)
+                .is_some_and(|end| ends.contains(&end));
             if !fits {
                 return wrong("another family's sample");
             }
@@ -165,10 +163,10 @@ pub(crate) fn stats() -> Stats {
                 seen_ns: Some(1),
                 gaps: 4,
                 rests: Some(RestInfo::default()),
-                histograms: Some(Histograms {
+                histograms: Some(Box::new(Histograms {
                     gaps: Histogram::of_logarithms(3_000_000, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1]),
                     ..Histograms::default()
-                }),
+                })),
                 ..AdapterInfo::default()
             },
             AdapterInfo {

@@ -346,11 +346,11 @@ mod tests {
                 others: 16,
                 pids: Vec::new(),
             }),
-            histograms: Some(Histograms {
+            histograms: Some(Box::new(Histograms {
                 gaps: histogram(17),
                 lateness: histogram(50),
                 steps: histogram(100),
-            }),
+            })),
         }
     }
 

@@ -325,7 +325,7 @@ impl Shows for AdapterInfo {
             rests.rests_total_ns,
             rests.for_nothing,
         ]);
-        let all = self.histograms.unwrap_or_default();
+        let all = self.histograms.as_deref().copied().unwrap_or_default();
         for histogram in [&all.gaps, &all.lateness, &all.steps] {
             to.word(histogram.total_ns);
             to.words(histogram.counts);
@@ -374,10 +374,12 @@ impl Record for AdapterInfo {
                 others: others as u32,
                 pids: Vec::new(),
             }),
-            histograms: (flags & HISTOGRAMS != 0).then_some(Histograms {
-                gaps: gaps_by_length,
-                lateness,
-                steps,
+            histograms: (flags & HISTOGRAMS != 0).then(|| {
+                Box::new(Histograms {
+                    gaps: gaps_by_length,
+                    lateness,
+                    steps,
+                })
             }),
         }
     }

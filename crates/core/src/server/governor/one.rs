@@ -327,7 +327,7 @@ impl Governor {
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,
                     unlocked: gaps.unlocked,
-                    histograms: Some(Histograms::from(&gaps)),
+                    histograms: Some(Box::new(Histograms::from(&gaps))),
                     rests: self.rests(gaps.rests),
                     ports: Vec::new(),
                 };
