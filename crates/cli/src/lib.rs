@@ -184,7 +184,7 @@ fn told_by_clap(error: &clap::Error, spelled: &Spelled) -> ExitCode {
 }
 
 /// The error and its causes; those that its text tells already are left out.
-fn told(error: &anyhow::Error) -> String {
+pub(crate) fn told(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.contains(&cause) {

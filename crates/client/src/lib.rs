@@ -73,12 +73,12 @@ pub use cellgate_core::queue::SduOptions;
 pub use cellgate_core::server::{
     AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Bandwidth, Buffers,
     Caller, Change, ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts,
-    DelayBounds, Demand, Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle,
-    InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo, InterfaceRecord, InterfaceSpec,
-    InterfaceState, Link, Loss, MemoryLink, MessageKind, Open, PingFlow, Priority, QueueThreshold,
-    Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo, RiskInfo,
-    ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError, TransmitBound, Tried,
-    UdpLink, UserQuota, UserSettings,
+    DelayBounds, Demand, Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Histogram,
+    Histograms, Idle, InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo, InterfaceRecord,
+    InterfaceSpec, InterfaceState, Link, Loss, MemoryLink, MessageKind, Open, PingFlow, Priority,
+    QueueThreshold, Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo,
+    RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError, TransmitBound,
+    Tried, UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::{CellPseudowire, HeaderForm};
 pub use cellgate_shm::CountersView;

@@ -7,6 +7,7 @@ pub use cellgate_core::keeper::GapReport;
 use cellgate_core::Time;
 
 use crate::rests::Rests;
+use crate::sys::probes;
 
 /// Buckets of the histograms: bucket `i` counts distances of `2^i` to `2^(i+1) - 1` nanoseconds,
 /// the last one everything longer (2^39 ns are nine minutes).
@@ -31,6 +32,7 @@ pub struct Gaps {
     steps_interrupted: AtomicU64,
     step_max_ns: AtomicU64,
     step_histogram: [AtomicU64; BUCKETS],
+    step_total_ns: AtomicU64,
     /// What is no gap: the firmware rested.
     pub rests: Rests,
 }
@@ -58,6 +60,7 @@ impl Gaps {
             steps_interrupted: AtomicU64::new(0),
             step_max_ns: AtomicU64::new(0),
             step_histogram: [const { AtomicU64::new(0) }; BUCKETS],
+            step_total_ns: AtomicU64::new(0),
         }
     }
 
@@ -75,6 +78,7 @@ impl Gaps {
             steps_interrupted: self.steps_interrupted.load(Relaxed),
             step_max_ns: self.step_max_ns.load(Relaxed),
             step_histogram: all(&self.step_histogram),
+            step_total_ns: self.step_total_ns.load(Relaxed),
             rests: self.rests.report(|_| None),
             unlocked: 0,
         }
@@ -146,9 +150,11 @@ impl<'a> GapDetector<'a> {
         add(&gaps.steps_timed, 1);
         if step_ns >= gaps.threshold_ns {
             add(&gaps.steps_interrupted, 1);
+            probes::step(step_ns, gaps.threshold_ns);
             return;
         }
         add(&gaps.step_histogram[bucket(step_ns)], 1);
+        add(&gaps.step_total_ns, step_ns);
         raise(&gaps.step_max_ns, step_ns);
     }
 
@@ -235,6 +241,7 @@ mod tests {
         assert_eq!((report.step_max_ns, report.steps_interrupted), (20_000, 1));
         assert_eq!(report.steps_timed, 3);
         assert_eq!(report.step_histogram[14], 1);
+        assert_eq!(report.step_total_ns, 20_300);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! - [`adapter`]: the adapter's process. Does not know what clients do with PDUs.
 //! - [`client`]: the other side of all of these.
 //! - [`doctor`]: what of the machine keeps a server from its promises. Changes nothing.
+//! - [`events`]: what the daemon and the adapter's process tell people, each with a name.
 //! - [`server`]: the daemon between applications and the adapter's process.
 //! - [`sys`]: the system calls; the only place here with `unsafe`.
 //! - [`terminal`]: files of the ATM terminal.
@@ -32,6 +33,7 @@ pub mod clock;
 mod closer;
 pub mod control;
 pub mod doctor;
+pub mod events;
 pub mod gap;
 mod inflight;
 pub mod link;

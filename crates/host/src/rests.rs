@@ -26,6 +26,7 @@ pub struct Rests {
     clients_for_nothing: Vec<AtomicU64>,
     late_max_ns: AtomicU64,
     late_histogram: [AtomicU64; BUCKETS],
+    late_total_ns: AtomicU64,
     linger_ns: AtomicU64,
 }
 
@@ -55,6 +56,7 @@ impl Rests {
             clients_for_nothing: (0..clients).map(|_| AtomicU64::new(0)).collect(),
             late_max_ns: AtomicU64::new(0),
             late_histogram: [const { AtomicU64::new(0) }; BUCKETS],
+            late_total_ns: AtomicU64::new(0),
             linger_ns: AtomicU64::new(0),
         }
     }
@@ -79,6 +81,7 @@ impl Rests {
     /// It was over so many nanoseconds too late for what was due.
     pub(crate) fn late(&self, ns: u64) {
         add(&self.late_histogram[bucket(ns)], 1);
+        add(&self.late_total_ns, ns);
         raise(&self.late_max_ns, ns);
     }
 
@@ -132,6 +135,7 @@ impl Rests {
             late_histogram: (self.late_histogram.iter())
                 .map(|count| count.load(Relaxed))
                 .collect(),
+            late_total_ns: self.late_total_ns.load(Relaxed),
             linger_ns: self.linger_ns.load(Relaxed),
         }
     }

@@ -1,13 +1,14 @@
 //! The adapter's board in the lab: ports are queues of cells with arrival times, and everything the
 //! adapter does is written down in order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AttachmentIndex, Board, CellOutcome, Command, Completion, Event, Planted, PortIndex, Work,
+    AttachmentIndex, Board, CellOutcome, Command, Completion, DiscardCounts, Event, PduEnd,
+    Planted, PortIndex, Work,
 };
-use cellgate_core::wire::{CELL_LEN, CellFormat};
+use cellgate_core::wire::{CELL_LEN, CellFormat, VpiVci};
 
 use crate::memory::{LabAttachment, LabRegion};
 
@@ -72,6 +73,8 @@ pub struct LabBoard {
     terse: bool,
     /// When it wants a step.
     deadline: Option<Time>,
+    /// PDUs that have ended, by VC: those delivered, and the others by reason.
+    pub ended: BTreeMap<(PortIndex, VpiVci), (u64, DiscardCounts)>,
     /// What the adapter did since the caller last looked.
     pub trace: Vec<Trace>,
 }
@@ -285,6 +288,14 @@ impl Board for LabBoard {
         let ticket = next.as_ref().map(|(ticket, _)| *ticket);
         self.note(|| Trace::Command(ticket));
         next.map(|(_, command)| command)
+    }
+
+    fn ended(&mut self, port: PortIndex, address: VpiVci, end: PduEnd) {
+        let (delivered, discarded) = self.ended.entry((port, address)).or_default();
+        match end {
+            PduEnd::Delivered { pdus, .. } => *delivered += u64::from(pdus),
+            PduEnd::Discarded(reason) => discarded.add(reason, 1),
+        }
     }
 
     fn complete(&mut self, completion: LabCompletion) {

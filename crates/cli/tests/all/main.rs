@@ -20,6 +20,7 @@ mod lab;
 mod msna;
 mod mssar;
 mod output;
+mod probes;
 mod relay;
 mod replay;
 mod save;

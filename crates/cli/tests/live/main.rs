@@ -11,6 +11,7 @@ mod cpu_time;
 mod demo;
 mod demo_udp;
 mod doctor;
+mod events;
 mod guarantee;
 mod guide;
 mod kills;

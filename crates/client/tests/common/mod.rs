@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use cellgate::{Admin, Builder, Connection, Indication};
 use cellgate_host::adapter::run_as_child;
+use cellgate_host::events::Log;
 use cellgate_host::server::{Config, ServerOptions, serve};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{
@@ -53,8 +54,8 @@ fn plays_its_role() {
             serve(ServerOptions {
                 config: Config::parse(&text).unwrap(),
                 path: Some(path),
-                adapter: || Ok(program("adapter")),
-                say: |text| eprintln!("cellgate: {text}"),
+                adapter: |_| Ok(program("adapter")),
+                log: Log::saying(|line| eprintln!("{line}")),
             })
             .unwrap();
         }

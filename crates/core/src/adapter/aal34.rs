@@ -7,7 +7,7 @@ use super::aal0::Ends;
 use super::reassembly::{Reception, known};
 use super::timeouts::Timeouts;
 use super::vc::{Standing, Tell};
-use super::{Board, CellOutcome, Discard, Planted, Region, Work};
+use super::{Board, CellOutcome, Discard, PduEnd, Planted, Region, Work};
 use crate::aal::aal34::{Discard as Reason, Failed, Outcome, Received, Verdict};
 use crate::queue::{ReceiveDescriptor, Words};
 use crate::wire::{Checked, Header, PAYLOAD_LEN, SarPdu};
@@ -206,12 +206,13 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.board.charge(Work::ReceivePdu, 1);
         self.board.judged(CellOutcome::Delivered, 1);
         let cells = received.cells.into();
+        self.tell_end(PduEnd::Delivered { pdus: 1, cells });
         self.tell_delivery(cells, Ends::of_pdu(cells), head);
     }
 
     /// The first cell of a PDU that was not let in.
     fn refuse_aal34(&mut self, reason: Discard) {
-        known(self.cold).stats.pdus_discarded.add(reason, 1);
+        self.count_discarded(reason);
         let full = matches!(reason, Discard::BufferFull | Discard::QueueFull);
         if full && !self.board.planted(Planted::Aal34FullSilent) {
             self.apart().tell_full();
@@ -234,7 +235,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let stats = &mut known(self.cold).stats;
         stats.cells_held -= cells;
         stats.cells_discarded.add(reason, cells);
-        stats.pdus_discarded.add(reason, 1);
+        self.count_discarded(reason);
     }
 
     /// Gives up PDUs that are late; when to look again.

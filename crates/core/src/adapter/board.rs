@@ -1,11 +1,11 @@
 use cellgate_simd::{Kernel, with_features};
 use serde::{Deserialize, Serialize};
 
-use super::{AttachmentIndex, CellOutcome, Command, Completion, Event, Planted};
+use super::{AttachmentIndex, CellOutcome, Command, Completion, Event, PduEnd, Planted};
 use crate::Time;
 use crate::aal::{Memory, aal34};
 use crate::queue::Words;
-use crate::wire::CellFormat;
+use crate::wire::{CellFormat, VpiVci};
 
 /// A receive or transmit port of the adapter's link, in the order of configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -191,6 +191,10 @@ pub trait Board {
     /// compares it with the reference model.
     #[inline(always)]
     fn judged(&mut self, _outcome: CellOutcome, _cells: u32) {}
+
+    /// Told of the end of a PDU, or of some in a row, on the VC at `address` of `port`.
+    #[inline(always)]
+    fn ended(&mut self, _port: PortIndex, _address: VpiVci, _end: PduEnd) {}
 
     /// Whether the adapter has this bug. Never, but in tests of the tests.
     #[inline(always)]

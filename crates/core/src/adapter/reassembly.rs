@@ -7,8 +7,8 @@ use super::clients::{Clients, Notice, Urgency};
 use super::table::Table;
 use super::vc::{Cold, PDU_ALIGN, Standing, Tell, Vc, align_pdu};
 use super::{
-    AdapterStats, Board, CellOutcome, Discard, Event, EventKind, Excess, Notification, Planted,
-    Region, Work,
+    AdapterStats, Board, CellOutcome, Discard, Event, EventKind, Excess, Notification, PduEnd,
+    Planted, Region, Work,
 };
 use crate::Time;
 use crate::aal::{Memory, aal5};
@@ -585,7 +585,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         }
         self.board.charge(Work::ReceivePdu, 1);
         self.board.judged(CellOutcome::Delivered, 1);
-
+        self.tell_end(PduEnd::Delivered { pdus: 1, cells });
         let stale = self.board.planted(Planted::EventBeforeDescriptor);
         self.tell_delivery(cells, ends, if stale { before } else { before + 1 });
     }
@@ -619,13 +619,13 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             .stats
             .cells_discarded
             .add(reason, held.into());
-        known(self.cold).stats.pdus_discarded.add(reason, 1);
+        self.count_discarded(reason);
     }
 
     /// Counts a PDU that was not let in, and tells if it was for want of room.
     #[inline(always)]
     pub(super) fn refuse(&mut self, reason: Discard) {
-        known(self.cold).stats.pdus_discarded.add(reason, 1);
+        self.count_discarded(reason);
         if matches!(reason, Discard::BufferFull | Discard::QueueFull) {
             self.apart().tell_full();
         }

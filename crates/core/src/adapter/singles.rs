@@ -4,7 +4,7 @@ use cellgate_simd::Fold;
 
 use super::reassembly::{Reception, known};
 use super::vc::PDU_ALIGN;
-use super::{Board, CellOutcome, Notification, Planted, Region, Work};
+use super::{Board, CellOutcome, Notification, PduEnd, Planted, Region, Work};
 use crate::aal::{Memory, aal5};
 use crate::queue::{ReceiveDescriptor, Words};
 use crate::wire::{Header, PAYLOAD_LEN};
@@ -154,6 +154,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.board.charge(Work::ReceiveCells, n);
         self.board.charge(Work::ReceivePdu, n);
         self.board.judged(CellOutcome::Delivered, n);
+        self.tell_end(PduEnd::Delivered { pdus: n, cells: n });
     }
 }
 

@@ -31,6 +31,9 @@ pub struct GapReport {
     pub step_max_ns: u64,
     /// Measured steps by the base-2 logarithm of their nanoseconds.
     pub step_histogram: Vec<u64>,
+    /// All of these together.
+    #[serde(default)]
+    pub step_total_ns: u64,
     /// What is no gap: the firmware rested.
     pub rests: RestReport,
     /// Octets of connections' memory that the kernel did not let the adapter lock, where that is
@@ -62,6 +65,7 @@ impl GapReport {
                 .saturating_sub(earlier.steps_interrupted),
             step_max_ns: self.step_max_ns,
             step_histogram: minus(&self.step_histogram, &earlier.step_histogram),
+            step_total_ns: self.step_total_ns.saturating_sub(earlier.step_total_ns),
             rests: self.rests.since(&earlier.rests),
             unlocked: self.unlocked,
         }
@@ -91,6 +95,9 @@ pub struct RestReport {
     /// Rests that ended because their time was over, by the base-2 logarithm of the nanoseconds
     /// that the firmware was too late then.
     pub late_histogram: Vec<u64>,
+    /// All of that together.
+    #[serde(default)]
+    pub late_total_ns: u64,
     /// How long the firmware goes on looking before it rests, in nanoseconds.
     pub linger_ns: u64,
 }
@@ -110,6 +117,7 @@ impl RestReport {
             late_histogram: counts
                 .map(|(now, then)| now.saturating_sub(*then))
                 .collect(),
+            late_total_ns: self.late_total_ns.saturating_sub(earlier.late_total_ns),
             ..self.clone()
         }
     }

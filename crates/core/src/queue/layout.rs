@@ -103,7 +103,7 @@ pub mod counters {
     /// Records of resources.
     pub const RESOURCES: usize = 6 * LINE_LEN;
     /// Octets of an adapter's record.
-    pub const ADAPTER_LEN: usize = 192;
+    pub const ADAPTER_LEN: usize = 832;
     /// Octets of an interface's record.
     pub const INTERFACE_LEN: usize = 128;
     /// Octets of a resource's record.

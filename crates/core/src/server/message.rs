@@ -6,7 +6,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, CpuTime, DelayBounds, Demand, DeviceInfo, DeviceSpec, Idle, InterfaceInfo,
+    Address, CpuTime, DelayBounds, Demand, DeviceInfo, DeviceSpec, Histograms, Idle, InterfaceInfo,
     InterfaceSpec, QueueThreshold, Refused, Settings,
 };
 use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
@@ -664,6 +664,9 @@ pub struct AdapterInfo {
     /// Who else is pinned to its CPU; none: nobody that the server sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedCpu>,
+    /// How long gaps, wake-ups and steps took; none: it has not been asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histograms: Option<Box<Histograms>>,
 }
 
 /// How an adapter has rested since it began.

@@ -26,6 +26,7 @@ mod delay;
 mod describe;
 mod device;
 pub mod governor;
+mod histogram;
 mod interface;
 mod interfaces;
 mod joint;
@@ -75,6 +76,7 @@ pub use cpu_time::CpuTime;
 pub use delay::{DelayBounds, Precedence, ReceiveBound, Surroundings, TransmitBound};
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
+pub use histogram::{Histogram, Histograms};
 pub use interface::{
     DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Loss, Priority,
 };

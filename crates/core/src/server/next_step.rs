@@ -453,6 +453,7 @@ impl<B: Bugs> Server<B> {
             gaps_total_ns: health.gaps_total_ns,
             gap_longest_ns: one.health.gap_longest_ns.max(health.gap_ns),
             rests,
+            histograms: health.histograms.clone(),
             ..AdapterInfo::default()
         };
         let longest = self.config.adapter(adapter).gap_max_ns;

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, ClientId, Demand, InterfaceCounts, InterfaceSpec, InterfaceState, Open, Peer, RestInfo,
+    Address, ClientId, Demand, Histograms, InterfaceCounts, InterfaceSpec, InterfaceState, Open,
+    Peer, RestInfo,
 };
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, VcId};
 use crate::queue::{AttachmentSizes, ConnectionSizes};
@@ -142,6 +143,8 @@ pub struct Health {
     pub gaps_total_ns: u64,
     /// How it has rested, but for who ended that, and who did for nothing, by attachment.
     pub rests: Option<(RestInfo, Vec<(AttachmentIndex, u64)>)>,
+    /// How long gaps, wake-ups and steps took, since the adapter began.
+    pub histograms: Option<Box<Histograms>>,
     /// Octets of connections' memory that are not locked, though that is wanted.
     pub unlocked: u64,
     /// Of ports with a link.

@@ -225,6 +225,14 @@ fn crates_depend_only_on_what_their_place_allows() {
         assert_complains(misplaced_dependencies(path, page), complaints);
     }
     assert_complains(misplaced_dependencies("crates/page/Cargo.toml", host), 1);
+    let log = "[dependencies]\ntracing.workspace = true\nprobe.workspace = true";
+    for (path, complaints) in [
+        ("crates/host/Cargo.toml", 0),
+        ("crates/shm/Cargo.toml", 2),
+        ("crates/cli/Cargo.toml", 2),
+    ] {
+        assert_complains(misplaced_dependencies(path, log), complaints);
+    }
 }
 
 #[test]

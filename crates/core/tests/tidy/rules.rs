@@ -156,6 +156,8 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         }
         // HTTP and its runtime are for the page alone, which the command and the demo start.
         path if !of_the_page(path) && is_of_http(name) => true,
+        // What is told and traced is the daemon's and its adapter's alone.
+        path if path != "crates/host/Cargo.toml" && is_of_the_log(name) => true,
         "crates/page/Cargo.toml" => name.starts_with("cellgate") && *name != "cellgate",
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
         "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",
@@ -194,6 +196,10 @@ fn of_the_page(path: &str) -> bool {
 
 fn is_of_http(name: &str) -> bool {
     name == "cellgate-page" || name.starts_with("hyper") || name.starts_with("http")
+}
+
+fn is_of_the_log(name: &str) -> bool {
+    name == "probe" || name.starts_with("tracing")
 }
 
 /// Complaints about length and width.

@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AttachmentIndex, Board, Command, Completion, Config, Outcome, PortIndex, PortStats,
+    AttachmentIndex, Board, Command, Completion, Config, Outcome, PduEnd, PortIndex, PortStats,
 };
-use cellgate_core::wire::CellFormat;
+use cellgate_core::wire::{CellFormat, VpiVci};
 
 use super::due::{Class, Due};
 use super::memory::{HostAttachment, HostRegion};
@@ -15,6 +15,7 @@ use super::sources::Sources;
 use super::wake::ring;
 use super::wakers::{Call, FirmwareCpu};
 use crate::link::{CellSink, CellSource, PortLine, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
+use crate::sys::probes;
 
 /// What the service thread asks of the firmware thread.
 pub(super) enum HostCommand {
@@ -611,6 +612,7 @@ impl Board for HostBoard {
                 if let Command::Detach { ticket, index } = command {
                     self.changing = Some(Changing::Detach(ticket, index));
                 }
+                probes::command(&command);
                 Some(command)
             }
             HostCommand::Attach {
@@ -619,7 +621,9 @@ impl Board for HostBoard {
                 bell,
             } => {
                 self.changing = Some(Changing::Attach(ticket, bell));
-                Some(Command::Attach { ticket, attachment })
+                let command = Command::Attach { ticket, attachment };
+                probes::command(&command);
+                Some(command)
             }
             HostCommand::Port { ticket, port, ends } => {
                 self.connect(ticket, port, ends);
@@ -630,6 +634,11 @@ impl Board for HostBoard {
                 None
             }
         }
+    }
+
+    #[inline(always)]
+    fn ended(&mut self, port: PortIndex, address: VpiVci, end: PduEnd) {
+        probes::pdu(port, address, end);
     }
 
     fn complete(&mut self, completion: Completion<HostRegion, HostAttachment>) {

@@ -18,6 +18,7 @@ use super::sources::{Source, Sources};
 use crate::clock::MonotonicClock;
 use crate::gap::GapDetector;
 use crate::rests::{EndedBy, Rests};
+use crate::sys::probes;
 use crate::sys::{Scheduling, WakeUp, fine_timers};
 
 /// The longest rest, and so the longest that somebody waits who does not look whether the adapter
@@ -188,8 +189,12 @@ impl Rester {
         let from = MonotonicClock.now();
         if let Some(plan) = self.plan(from, adapter.rest(from, board)) {
             board.await_room(&self.sources);
+            probes::rest(plan.until.since_ns(from));
             let ended = self.wait(from, plan, rests);
-            detector.resume(ended, self.lateness(ended, plan, rests), self.gap_max_ns);
+            let late_ns = self.lateness(ended, plan, rests);
+            let callers = self.callers.iter().flatten().count();
+            probes::wake(ended.since_ns(from), late_ns, callers);
+            detector.resume(ended, late_ns, self.gap_max_ns);
             board.resume(ended);
         }
         self.page.end();

@@ -58,6 +58,7 @@ fn good() -> Facts {
             gap_admitted_ns: 30_000_000,
             rests: None,
             shared: None,
+            histograms: None,
         }],
         resources: Vec::new(),
     };

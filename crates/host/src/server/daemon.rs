@@ -1,4 +1,5 @@
 mod devices;
+mod guilt;
 mod lives;
 mod losses;
 mod neighbours;
@@ -16,8 +17,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::server::governor::{Left, News};
 use cellgate_core::server::{
-    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
-    Reopens, Server, ServerConfig, TakenUp,
+    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Reopens,
+    Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -40,6 +41,7 @@ use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
 use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::closer::{self, is_hung_up};
+use crate::events::{Event, Field, Kind};
 use crate::inflight::RETRY_NS;
 use crate::sys::{Duty, Heard, Signals};
 
@@ -247,8 +249,8 @@ impl Daemon {
         }
     }
 
-    fn say(&mut self, text: &str) {
-        self.voice.say(text);
+    fn say(&mut self, event: Event) {
+        self.voice.say(event);
     }
 
     fn wait(&mut self) -> Result<Ready, ServeError> {
@@ -363,7 +365,7 @@ impl Daemon {
                 ..
             } => {
                 if let Some(news) = self.operator.hear(message) {
-                    self.say(&news);
+                    self.say(news);
                 }
             }
             Output::Client {
@@ -400,21 +402,14 @@ impl Daemon {
                 uid,
                 deaths,
             } => {
-                let why = Refused::LeftOut { deaths };
-                self.say(&format!(
-                    "connection {address} of user {uid} is left out: {why}"
-                ));
+                self.tell_left_out(&address, uid, deaths);
             }
             Output::PagesTaken {
                 uid,
                 connections,
                 barred_ns,
             } => {
-                let seconds = barred_ns.div_ceil(1_000_000_000);
-                self.say(&format!(
-                    "user {uid} took pages of its connections' memory away, which stops the \
-                     adapter: it loses connections ({connections}) and has none for {seconds} s"
-                ));
+                self.tell_pages_taken(uid, connections, barred_ns);
             }
             Output::Lost {
                 address,
@@ -426,7 +421,7 @@ impl Daemon {
                     .then(|| self.operator.loses(&address, &refused))
                     .flatten()
                 {
-                    self.say(&news);
+                    self.say(news);
                 }
             }
         }
@@ -487,7 +482,10 @@ impl Daemon {
             News::Ready(hello) => {
                 let name = self.name_of(adapter);
                 let (pid, scheduling) = (hello.pid, &hello.scheduling);
-                self.say(&format!("adapter {name}{pid}: {scheduling}"));
+                let text = format!("adapter {name}{pid}: {scheduling}");
+                let event = self.of_adapter(Kind::AdapterReady, text, adapter);
+                self.say(event.with(Field::Process, pid));
+                self.lives[adapter.place()].runs(now, adapter, pid);
                 self.places.keep_wake_up(now, scheduling);
                 self.fit_server();
                 self.meet_neighbours();
@@ -498,10 +496,12 @@ impl Daemon {
             News::TakenUp(hello, interfaces, left) => {
                 let count = left.iter().filter(|left| left.vc.is_some()).count();
                 let name = self.name_of(adapter);
-                self.say(&format!(
-                    "adapter {name}{}: taken up, {count} VCs",
-                    hello.pid
-                ));
+                let text = format!("adapter {name}{}: taken up, {count} VCs", hello.pid);
+                let event = self
+                    .of_adapter(Kind::AdapterTakenUp, text, adapter)
+                    .with(Field::Count, count)
+                    .with(Field::Process, hello.pid);
+                self.say(event);
                 self.urgent_until = Some(now.plus_ns(URGENT_NS));
                 let taken = left
                     .into_iter()
@@ -536,19 +536,18 @@ impl Daemon {
                         let (state, counts) = (&port.state, &port.counts);
                         self.losses.news(now, &name, state, counts)
                     });
-                    for line in news.unwrap_or_default() {
-                        self.say(&line);
+                    for event in news.unwrap_or_default() {
+                        self.say(event);
                     }
                 }
                 self.note_unlocked(adapter, health.unlocked);
                 self.server.handle_health(now, adapter, &health);
             }
             News::Lost(why) => {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                match self.options.config.adapter_name(adapter) {
-                    Some(name) => self.say(&format!("adapter {name} has gone{why}")),
-                    None => self.say(&format!("the adapter has gone{why}")),
-                }
+                let text = format!("{} has gone", self.called(adapter));
+                let event = Event::because(Kind::AdapterLost, text, why);
+                let name = self.options.config.adapter_name(adapter);
+                self.say(event.with_any(Field::Adapter, name));
                 self.lives[adapter.place()].ended(now);
                 self.gate.lost(adapter);
                 self.server.handle_adapter_lost(now, adapter);
@@ -648,30 +647,13 @@ impl Daemon {
         let name = |adapter: AdapterIndex| names[adapter.place()].name.as_deref();
         let resources = self.server.admission().resources(|_| None, name);
         for news in self.gate.news(&resources) {
-            self.say(&news);
+            self.say(news);
         }
         self.settle();
     }
 
     fn serve_as_usual(&self) {
         self.places.duty(Duty::Service, &self.adapters.cpus());
-    }
-
-    /// An adapter that leaves questions unanswered for too long is taken for dead. Only looks of
-    /// this thread count: a machine that stood still as a whole says nothing of the adapter.
-    fn judge_silence(&mut self, adapter: AdapterIndex, unanswered_ns: u64) {
-        let max_ns = match self.adapters.hello(adapter) {
-            Some(_) => self.options.config.adapters[adapter.place()].silence_max_ns,
-            None => START_NS,
-        };
-        if max_ns > 0 && unanswered_ns >= max_ns {
-            let ms = unanswered_ns / NS_PER_MS;
-            match self.options.config.adapter_name(adapter) {
-                Some(name) => self.say(&format!("adapter {name} has not answered for {ms} ms")),
-                None => self.say(&format!("the adapter has not answered for {ms} ms")),
-            }
-            self.adapters.give_up(adapter);
-        }
     }
 
     /// Tells the service manager how things are.
@@ -682,10 +664,11 @@ impl Daemon {
                 self.serve_as_usual();
             }
             if let Some(path) = self.listener.path() {
-                let found = format!("applications find it at {}", path.display());
-                self.say(&found);
+                let path = path.display().to_string();
+                let text = format!("applications find it at {path}");
+                self.say(Event::of(Kind::Listening, text).with(Field::Path, path));
             }
-            self.say("ready");
+            self.say(Event::of(Kind::Ready, "ready"));
             self.look_after_news();
             self.voice.notify(Notice::Ready(self.status()));
         } else if self.ready {
@@ -714,13 +697,19 @@ impl Daemon {
     /// Reads the configuration again; one that cannot be used changes nothing.
     fn reload(&mut self) {
         let Some(path) = self.options.path.clone() else {
-            return self.say("no configuration file to read again");
+            let text = "no configuration file to read again";
+            return self.say(Event::of(Kind::ReloadWithoutFile, text));
         };
         self.voice.notify(Notice::Reloading);
         self.look_after_places();
         self.ready = false;
         match Config::read(&path) {
-            Err(problem) => self.say(&format!("{}: kept as it was: {problem}", path.display())),
+            Err(problem) => {
+                let path = path.display().to_string();
+                let text = format!("{path}: kept as it was");
+                let event = Event::because(Kind::ReloadRefused, text, Some(problem));
+                self.say(event.with(Field::Path, path));
+            }
             Ok(config) => self.reconfigure(config),
         }
         self.settle();
@@ -728,7 +717,8 @@ impl Daemon {
 
     fn reconfigure(&mut self, mut config: Config) {
         for section in config.fixed_changes(&self.options.config) {
-            self.say(&format!("{section} stays as it is until a restart"));
+            let text = format!("{section} stays as it is until a restart");
+            self.say(Event::of(Kind::SectionFixed, text).with(Field::Section, section.to_string()));
         }
         config.server = self.options.config.server.clone();
         config.adapters = self.options.config.adapters.clone();

@@ -40,6 +40,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::control::ControlError;
+use crate::events::{Form, Log};
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
 pub use config::{
@@ -64,10 +65,11 @@ pub struct ServerOptions {
     pub config: Config,
     /// Where to read it again; none: it is not read again.
     pub path: Option<PathBuf>,
-    /// The program of the adapter's process, which calls [`crate::adapter::run_as_child`].
-    pub adapter: fn() -> io::Result<Command>,
-    /// Tells people something. Once the server serves, a thread of its own calls this.
-    pub say: fn(&str),
+    /// The program of the adapter's process, which calls [`crate::adapter::run_as_child`] and tells
+    /// its own events in this form.
+    pub adapter: fn(Form) -> io::Result<Command>,
+    /// Tells people something. Once the server serves, a thread of its own does.
+    pub log: Log,
 }
 
 /// Why a server did not start, or ended by itself.

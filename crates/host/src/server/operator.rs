@@ -7,6 +7,7 @@ use cellgate_core::server::{
 };
 
 use super::Config;
+use crate::events::{Event, Field, Kind};
 
 /// The wait before what was refused is asked for again doubles from the first to the second.
 const AGAIN_NS: [u64; 2] = [1_000_000_000, 30_000_000_000];
@@ -128,7 +129,7 @@ impl Operator {
     /// A permanent connection of the server's own user is gone, though nobody deleted it: the
     /// adapter has refused to open it again. One that the configuration names is asked for like
     /// any that is refused; that, for people.
-    pub(super) fn loses(&mut self, address: &Address, why: &Refused) -> Option<String> {
+    pub(super) fn loses(&mut self, address: &Address, why: &Refused) -> Option<Event> {
         self.connections.retain(|info| info.address != *address);
         let mut connections = self.wanted.connections.iter();
         let open = connections.find(|open| open.address == *address)?;
@@ -236,7 +237,7 @@ impl Operator {
     }
 
     /// Takes a message; what went wrong, or right after all, for people.
-    pub(super) fn hear(&mut self, message: FromServer) -> Option<String> {
+    pub(super) fn hear(&mut self, message: FromServer) -> Option<Event> {
         let FromServer::Confirm { id, result, .. } = message else {
             return None;
         };
@@ -259,7 +260,8 @@ impl Operator {
                 let what = what(&request);
                 self.missing.remove(&what)?;
                 self.missing_changed = true;
-                return Some(format!("{what}: is there"));
+                let text = format!("{what}: is there");
+                return Some(about(Event::of(Kind::ConfiguredThere, text), &request));
             }
             Err(Refused::AdapterAway) if self.settled => self.refused.push_back(request),
             Err(Refused::AdapterAway) => self.missed = true,
@@ -268,9 +270,10 @@ impl Operator {
         None
     }
 
-    fn is_refused(&mut self, request: Request, why: String) -> Option<String> {
+    fn is_refused(&mut self, request: Request, why: String) -> Option<Event> {
         let what = what(&request);
-        let said = format!("{what}: {why}");
+        let said = Event::because(Kind::ConfiguredRefused, &what, Some(&why));
+        let said = about(said, &request);
         if !matches!(request, Request::AddInterface(_) | Request::Add(_)) {
             return Some(said);
         }
@@ -376,6 +379,19 @@ fn what(request: &Request) -> String {
         Request::Set { address, .. } => format!("connection {address}: stays as it is"),
         Request::Delete { address } => format!("connection {address}: stays"),
         other => format!("{other:?}"),
+    }
+}
+
+/// An event with the interface or connection that a request is about.
+fn about(event: Event, request: &Request) -> Event {
+    match request {
+        Request::AddInterface(spec) => event.with(Field::Interface, &*spec.name),
+        Request::RemoveInterface { name } => event.with(Field::Interface, &**name),
+        Request::Add(open) => event.with(Field::Address, open.address.to_string()),
+        Request::Set { address, .. } | Request::Delete { address } => {
+            event.with(Field::Address, address.to_string())
+        }
+        _ => event,
     }
 }
 

@@ -31,6 +31,7 @@ use crate::clock::MonotonicClock;
 use crate::control::{
     Answer, Ask, ControlError, Hello, MESSAGE_MAX, Received, Reply, Request, VERSION, receive, send,
 };
+use crate::events::{Event, Field, Kind};
 use crate::place::{Actor, Directory, Entrance, Lock, acting_as};
 use crate::sys::{
     AdapterCpus, Cpus, Duty, Lack, Scheduling, Signals, ThreadScheduling, activated_socket,
@@ -98,7 +99,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     if there {
         places.duty(Duty::TakeUp, &expected);
     }
-    let mut voice = Voice::start(options.say).map_err(ServeError::of("threads"))?;
+    let mut voice = Voice::start(options.log.clone()).map_err(ServeError::of("threads"))?;
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
     let laws = laws(&options, &mut voice, &places)?;
@@ -109,14 +110,15 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     end_leftovers(&options, &places, &mut voice)?;
     let first = first_words_of_all(&options, &mut voice, &places, &mut adapters)?;
     let descriptors = Descriptors::of_process();
-    (options.say)(&descriptors.to_string());
+    voice.say(Event::of(Kind::DescriptorsFit, descriptors.to_string()));
     let devices = descriptors.devices();
     let (workers, interrupts) = Workers::start(places.cpus.clone(), adapters.cpus(), devices)?;
     let cpu_times = CpuTimes::new(places.cpus.clone(), &places.reserved_left);
     let idle = IdleWatch::new(places.cpus.clone()).map_err(ServeError::of("idle CPUs"))?;
     let mut notes = Vec::new();
     for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
-        voice.say(&format!("{thread}: {scheduling}"));
+        let text = format!("{thread}: {scheduling}");
+        voice.say(Event::of(Kind::ThreadScheduled, text).with(Field::Thread, thread));
         let of_thread = |note: &String| format!("{thread}: {note}");
         notes.extend(scheduling.notes.iter().map(of_thread));
     }
@@ -261,7 +263,8 @@ fn laws(options: &ServerOptions, voice: &mut Voice, places: &Places) -> Result<L
     let calibration = &places.measured;
     if let Some(why) = &calibration.without_tcp {
         let what = format!("what Linux's TCP/IP costs is not measured ({why})");
-        voice.say(&Lack::Devices.note(what));
+        let text = Lack::Devices.note(what);
+        voice.say(Event::of(Kind::TcpCostUnknown, text).with(Field::Reason, &**why));
     }
     let headroom = options.config.admission.headroom_percent;
     let beside = u32::try_from(places.cpus.count()).unwrap_or(1).max(1) - 1;
@@ -296,8 +299,9 @@ fn first_words_of_all(
                 return Err(ServeError::Adapter(why));
             }
             News::Lost(why) if left => {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                voice.say(&format!("the adapter that was left is of no use{why}"));
+                let text = "the adapter that was left is of no use";
+                let event = Event::because(Kind::AdapterLeftUseless, text, why);
+                voice.say(event.with_any(Field::Adapter, options.config.adapter_name(adapter)));
                 start_adapter(options, places, adapter, None, adapters)?;
                 first_words(adapters, adapter)?
             }
@@ -327,10 +331,9 @@ fn end_leftovers(
         if is_socket && !wanted.contains(&path) && end_whoever_listens(&path, None)? {
             // Nobody listens there any more.
             let _ = std::fs::remove_file(&path);
-            voice.say(&format!(
-                "{}: ended, as the configuration has no such adapter",
-                path.display()
-            ));
+            let path = path.display().to_string();
+            let text = format!("{path}: ended, as the configuration has no such adapter");
+            voice.say(Event::of(Kind::LeftoverEnded, text).with(Field::Path, path));
         }
     }
     Ok(())
@@ -405,7 +408,8 @@ pub(super) fn start_adapter(
 ) -> Result<(), ServeError> {
     let socket = places.socket(options.config.adapter_name(adapter));
     end_whoever_listens(&socket, like.map(|hello| hello.pid))?;
-    let mut program = (options.adapter)().map_err(ServeError::of("the adapter's program"))?;
+    let mut program =
+        (options.adapter)(options.log.form()).map_err(ServeError::of("the adapter's program"))?;
     for name in NOT_INHERITED {
         program.env_remove(name);
     }

@@ -5,6 +5,8 @@ use std::io;
 use sd_notify::NotifyState;
 
 use crate::aside::Aside;
+use crate::clock::MonotonicClock;
+use crate::events::{Bounds, Event, Field, Kind, Log};
 
 /// What a service manager is told.
 #[derive(Debug)]
@@ -20,25 +22,30 @@ pub(super) enum Notice {
 /// The log, and the service manager's ear.
 #[derive(Debug)]
 pub(super) struct Voice {
-    log: Aside<String>,
+    log: Aside<Event>,
+    /// How often others may have something told.
+    bounds: Bounds,
     manager: Aside<Notice>,
 }
 
 impl Voice {
-    pub(super) fn start(say: fn(&str)) -> io::Result<Self> {
-        let lost = move |count| {
-            say(&format!(
-                "{count} lines were not read in time and are lost here"
-            ));
+    pub(super) fn start(log: Log) -> io::Result<Self> {
+        let also = log.clone();
+        let lost = move |count: u64| {
+            let text = format!("{count} lines were not read in time and are lost here");
+            also.tell(&Event::of(Kind::LinesLost, text).with(Field::Count, count));
         };
         Ok(Self {
-            log: Aside::start("cg-log", move |text: String| say(&text), lost)?,
+            log: Aside::start("cg-log", move |event: Event| log.tell(&event), lost)?,
+            bounds: Bounds::default(),
             manager: Aside::start("cg-manager", tell, |_| ())?,
         })
     }
 
-    pub(super) fn say(&mut self, text: &str) {
-        self.log.tell(text.to_owned());
+    pub(super) fn say(&mut self, event: Event) {
+        if self.bounds.admits(MonotonicClock.now(), event.kind()) {
+            self.log.tell(event);
+        }
     }
 
     /// Tells the service manager.
@@ -46,9 +53,21 @@ impl Voice {
         self.manager.tell(notice);
     }
 
-    /// Tells how much was not read, if anything was.
+    /// Tells how much was not read, or not told for its rate, if anything was.
     pub(super) fn look(&mut self) {
         self.log.tell_lost();
+        for event in self.bounds.suppressed(MonotonicClock.now()) {
+            self.log.tell(event);
+        }
+    }
+}
+
+impl Drop for Voice {
+    /// The last chance to tell what was only counted.
+    fn drop(&mut self) {
+        for event in self.bounds.rest() {
+            self.log.tell(event);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod file_map;
 mod interrupt;
 mod lack;
 mod neighbours;
+pub mod probes;
 mod scheduling;
 mod signals;
 mod socket;

@@ -15,7 +15,7 @@ use cellgate_core::Time;
 use cellgate_core::aal::aal0;
 use cellgate_core::adapter::{
     Adapter, AdapterStats, AttachmentIndex, Board, ClpScope, Command, Completion, Config,
-    Notification, Outcome, PortConfig, PortIndex, Receive, Sustained, Transmit, VcId,
+    Notification, Outcome, PduEnd, PortConfig, PortIndex, Receive, Sustained, Transmit, VcId,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::{
@@ -23,6 +23,7 @@ use cellgate_core::queue::{
 };
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, PAYLOAD_LEN, VpiVci};
 use cellgate_host::client::memory_for;
+use cellgate_host::sys::probes;
 use cellgate_shm::{
     AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory, ReceiveBuffer,
 };
@@ -109,6 +110,12 @@ impl<L: Run> Board for TrainBoard<L> {
 
     fn command(&mut self) -> Option<Command<ConnectionMemory, AttachmentMemory>> {
         self.command.take()
+    }
+
+    /// As in the adapter's process: what its probes cost while nobody listens is measured, too.
+    #[inline(always)]
+    fn ended(&mut self, port: PortIndex, address: VpiVci, end: PduEnd) {
+        probes::pdu(port, address, end);
     }
 
     fn complete(&mut self, completion: Completion<ConnectionMemory, AttachmentMemory>) {

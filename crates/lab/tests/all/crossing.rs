@@ -300,6 +300,10 @@ impl World {
             infos: (0..PLANS.len() as u16)
                 .filter_map(|vc| self.adapter.info(VcIndex(vc)))
                 .map(|mut info| {
+                    let of = (info.request.port, info.request.address);
+                    let ended = self.board.ended.get(&of).cloned().unwrap_or_default();
+                    let stats = &info.stats;
+                    assert_eq!(ended, (stats.pdus_delivered, stats.pdus_discarded));
                     info.stats.pdus_crossed = 0;
                     info
                 })

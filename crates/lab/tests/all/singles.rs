@@ -333,6 +333,14 @@ fn compare(worlds: &mut [World; 2], now: Time, cells: &[Vec<u8>], what: &str) ->
     assert_eq!(by_row.stats, by_cell.stats, "{what}");
     assert_eq!(by_row.infos, by_cell.infos, "{what}");
     assert!(by_cell.longest <= 1, "{what}");
+    for info in by_row.infos.iter().flatten() {
+        for world in &*worlds {
+            let of = (info.request.port, info.request.address);
+            let ended = world.board.ended.get(&of).cloned().unwrap_or_default();
+            let counted = (info.stats.pdus_delivered, info.stats.pdus_discarded);
+            assert_eq!(ended, counted, "{what}");
+        }
+    }
     by_row
 }
 

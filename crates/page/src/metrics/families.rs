@@ -3,8 +3,8 @@
 use std::fmt;
 
 use cellgate::{
-    AdapterInfo, ConnectionInfo, DiscardCounts, InterfaceInfo, InterfaceState, Resource,
-    ResourceInfo,
+    AdapterInfo, ConnectionInfo, DiscardCounts, Histogram, Histograms, InterfaceInfo,
+    InterfaceState, Resource, ResourceInfo,
 };
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -158,7 +158,53 @@ pub(super) fn adapters(
         name.into_iter().map(|name| ("adapter", name)).collect()
     };
     let all: Vec<_> = all.iter().map(|info| (labels(info), info)).collect();
-    write_all(encoder, "adapter", &OF_ADAPTER, &all)
+    write_all(encoder, "adapter", &OF_ADAPTER, &all)?;
+    histograms(encoder, &all)
+}
+
+type HistogramOf = (&'static str, &'static str, fn(&Histograms) -> &Histogram);
+
+#[rustfmt::skip]
+const HISTOGRAMS: [HistogramOf; 3] = [
+    ("gap", "Times that it stood still for longer than its threshold, by length",
+        |all| &all.gaps),
+    ("wake_up_lateness", "Rests whose time was over, by how late it was for what was due",
+        |all| &all.lateness),
+    ("step", "Timed steps that were not interrupted, by length",
+        |all| &all.steps),
+];
+
+fn histograms(
+    encoder: &mut DescriptorEncoder<'_>,
+    all: &[(Labels, &AdapterInfo)],
+) -> Result<(), fmt::Error> {
+    let told: Vec<_> = all
+        .iter()
+        .filter_map(|(labels, info)| Some((labels, info.histograms.as_deref()?)))
+        .collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    for (name, help, of) in HISTOGRAMS {
+        let (name, unit) = (format!("cellgate_adapter_{name}"), unit_of(SECONDS));
+        let (help, kind) = (format!("{help}."), MetricType::Histogram);
+        let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), kind)?;
+        for (labels, histograms) in &told {
+            let histogram = of(histograms);
+            let end = |end: Option<u64>| end.map_or(f64::INFINITY, seconds);
+            let buckets: Vec<_> = histogram.ends().map(|(at, n)| (end(at), n)).collect();
+            let count = histogram.counts.iter().sum();
+            let sum = seconds(histogram.total_ns);
+            let put = |encoder: &mut MetricEncoder<'_>| {
+                encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+            };
+            match labels.is_empty() {
+                true => put(&mut family)?,
+                false => put(&mut family.encode_family(*labels)?)?,
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn resources(

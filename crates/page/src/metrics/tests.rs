@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use cellgate::{
-    AdapterInfo, Discard, HeaderForm, InterfaceCounts, InterfaceInfo, InterfaceSpec,
-    InterfaceState, Link, Priority, Resource, ResourceInfo, RestInfo,
+    AdapterInfo, Discard, HeaderForm, Histogram, Histograms, InterfaceCounts, InterfaceInfo,
+    InterfaceSpec, InterfaceState, Link, Priority, Resource, ResourceInfo, RestInfo,
 };
 
 use super::*;
@@ -59,7 +59,8 @@ fn sample(line: &str) -> Option<(&str, Labels<'_>)> {
     Some((name, found))
 }
 
-/// Whether `text` is OpenMetrics 1.0 as far as counters, gauges and infos go: its samples.
+/// Whether `text` is OpenMetrics 1.0 as far as counters, gauges, histograms and infos go: its
+/// samples.
 fn check(text: &str) -> Result<usize, String> {
     let body = text.strip_suffix("# EOF\n").ok_or("no EOF")?;
     let mut family: Option<(&str, &str)> = None;
@@ -81,7 +82,7 @@ fn check(text: &str) -> Result<usize, String> {
             return wrong("no family");
         };
         if let Some(kind) = line.strip_prefix(&format!("# TYPE {name} ")) {
-            if !["counter", "gauge", "info"].contains(&kind) {
+            if !["counter", "gauge", "histogram", "info"].contains(&kind) {
                 return wrong("type");
             }
             family = Some((name, kind));
@@ -93,12 +94,16 @@ fn check(text: &str) -> Result<usize, String> {
             let Some((sampled, labels)) = sample(line) else {
                 return wrong("sample");
             };
-            let suffix = match kind {
-                "counter" => "_total",
-                "info" => "_info",
-                _ => "",
+            let ends: &[&str] = match kind {
+                "counter" => &["_total"],
+                "info" => &["_info"],
+                "histogram" => &["_bucket", "_count", "_sum"],
+                _ => &[""],
             };
-            if sampled != format!("{name}{suffix}") {
+            let fits = sampled
+                .strip_prefix(name)
+                .is_some_and(|end| ends.contains(&end));
+            if !fits {
                 return wrong("another family's sample");
             }
             if !samples.insert((sampled, labels)) {
@@ -158,6 +163,10 @@ pub(crate) fn stats() -> Stats {
                 seen_ns: Some(1),
                 gaps: 4,
                 rests: Some(RestInfo::default()),
+                histograms: Some(Box::new(Histograms {
+                    gaps: Histogram::of_logarithms(3_000_000, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1]),
+                    ..Histograms::default()
+                })),
                 ..AdapterInfo::default()
             },
             AdapterInfo {
@@ -176,7 +185,7 @@ fn every_line_is_open_metrics() {
     let of_connection = 14 + 2 * Discard::ALL.len();
     assert_eq!(
         check(&text),
-        Ok(1 + (3 * 8 + 6) + 4 + (4 + 3) + 2 * of_connection),
+        Ok(1 + (3 * 8 + 6 + 3 * (2 + Histogram::BUCKETS)) + 4 + (4 + 3) + 2 * of_connection),
         "{text}"
     );
     for line in [
@@ -185,6 +194,13 @@ fn every_line_is_open_metrics() {
         "cellgate_interface_dropped_cells_total{interface=\"lo\"} 3.0\n",
         "cellgate_adapter_gaps_total{adapter=\"east\"} 4.0\n",
         "cellgate_adapter_gaps_total 0.0\n",
+        "cellgate_adapter_gap_seconds_sum{adapter=\"east\"} 0.003\n",
+        "cellgate_adapter_gap_seconds_count{adapter=\"east\"} 3\n",
+        "cellgate_adapter_gap_seconds_bucket{le=\"0.000001024\",adapter=\"east\"} 2\n",
+        "cellgate_adapter_gap_seconds_bucket{le=\"0.000002048\",adapter=\"east\"} 3\n",
+        "cellgate_adapter_gap_seconds_bucket{le=\"+Inf\",adapter=\"east\"} 3\n",
+        "# TYPE cellgate_adapter_wake_up_lateness_seconds histogram\n",
+        "# UNIT cellgate_adapter_step_seconds seconds\n",
         "cellgate_resource_capacity{resource=\"memory\",adapter=\"east\"} 3.0\n",
         "cellgate_connection_memory_octets{number=\"1\",address=\"lo.0.32\",uid=\"1000\"} 4096.0\n",
     ] {
@@ -252,8 +268,11 @@ fn prometheus_own_format_has_the_same_samples_under_the_names_of_families() {
             .and_then(|rest| rest.split_once(' '))
         {
             Some((name, kind)) => {
-                assert!(["counter", "gauge"].contains(&kind), "{line}");
-                families.insert(name);
+                assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+                families.insert(name.to_owned());
+                if kind == "histogram" {
+                    families.extend(["sum", "count", "bucket"].map(|of| format!("{name}_{of}")));
+                }
             }
             None if line.starts_with("# HELP ") => {}
             None => {

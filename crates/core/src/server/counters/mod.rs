@@ -220,7 +220,8 @@ mod tests {
     use crate::adapter::{Discard, PortIndex};
     use crate::contract::CellRate;
     use crate::server::{
-        Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource, RestInfo, SharedCpu,
+        Histogram, Histograms, Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link,
+        Resource, RestInfo, SharedCpu,
     };
 
     /// Memory whose writer can be met at work.
@@ -312,6 +313,13 @@ mod tests {
         }
     }
 
+    fn histogram(first: u64) -> Histogram {
+        Histogram {
+            total_ns: first,
+            counts: core::array::from_fn(|at| first + 1 + at as u64),
+        }
+    }
+
     fn adapter(name: Option<&str>) -> AdapterInfo {
         AdapterInfo {
             name: name.map(str::to_owned),
@@ -338,6 +346,11 @@ mod tests {
                 others: 16,
                 pids: Vec::new(),
             }),
+            histograms: Some(Box::new(Histograms {
+                gaps: histogram(17),
+                lateness: histogram(50),
+                steps: histogram(100),
+            })),
         }
     }
 

@@ -5,8 +5,8 @@ use crate::adapter::{DiscardCounts, PortStats, VcStats};
 use crate::queue::Words;
 use crate::queue::layout::counters::{ADAPTER_LEN, INTERFACE_LEN, RECORD_LEN, RESOURCE_LEN};
 use crate::server::{
-    AdapterInfo, ConnectionInfo, Idle, InterfaceInfo, InterfaceState, Resource, ResourceInfo,
-    RestInfo, SharedCpu,
+    AdapterInfo, ConnectionInfo, Histogram, Histograms, Idle, InterfaceInfo, InterfaceState,
+    Resource, ResourceInfo, RestInfo, SharedCpu,
 };
 
 /// Words of an address: a name of 15, two dots, 4 and 5 digits at most; the rest is 0.
@@ -26,6 +26,8 @@ const CARRIES: u64 = 2;
 const SEEN: u64 = 1;
 /// What follows of rests was told.
 const RESTS: u64 = 2;
+/// What follows of histograms was told.
+const HISTOGRAMS: u64 = 4;
 
 /// Puts words down one after the other.
 pub(super) struct Writer<'f, W> {
@@ -294,6 +296,7 @@ impl Shows for AdapterInfo {
         to.word(flags([
             (self.seen_ns.is_some(), SEEN),
             (self.rests.is_some(), RESTS),
+            (self.histograms.is_some(), HISTOGRAMS),
         ]));
         to.words([
             self.seen_ns.unwrap_or(0),
@@ -322,6 +325,11 @@ impl Shows for AdapterInfo {
             rests.rests_total_ns,
             rests.for_nothing,
         ]);
+        let all = self.histograms.as_deref().copied().unwrap_or_default();
+        for histogram in [&all.gaps, &all.lateness, &all.steps] {
+            to.word(histogram.total_ns);
+            to.words(histogram.counts);
+        }
     }
 }
 
@@ -335,6 +343,11 @@ impl Record for AdapterInfo {
         let [cpu, others] = from.words();
         let [idle, late_allowed_ns, late_longest_ns, linger_ns] = from.words();
         let [rests, rests_total_ns, for_nothing] = from.words();
+        let mut histogram = || {
+            let ([total_ns], counts) = (from.words(), from.words());
+            Histogram { total_ns, counts }
+        };
+        let [gaps_by_length, lateness, steps] = [histogram(), histogram(), histogram()];
         let idle = usize::try_from(idle).ok().and_then(|idle| IDLE.get(idle));
         Self {
             name,
@@ -360,6 +373,13 @@ impl Record for AdapterInfo {
                 cpu: cpu as u32,
                 others: others as u32,
                 pids: Vec::new(),
+            }),
+            histograms: (flags & HISTOGRAMS != 0).then(|| {
+                Box::new(Histograms {
+                    gaps: gaps_by_length,
+                    lateness,
+                    steps,
+                })
             }),
         }
     }

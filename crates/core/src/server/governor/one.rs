@@ -10,7 +10,7 @@ use crate::keeper::{
     TakenUp, VERSION,
 };
 use crate::server::{
-    AdapterAnswer, AdapterRefusal, Health, InterfaceSpec, Record, RestInfo, Ticket,
+    AdapterAnswer, AdapterRefusal, Health, Histograms, InterfaceSpec, Record, RestInfo, Ticket,
 };
 
 /// What is asked of the adapter, and for what.
@@ -327,6 +327,7 @@ impl Governor {
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,
                     unlocked: gaps.unlocked,
+                    histograms: Some(Box::new(Histograms::from(&gaps))),
                     rests: self.rests(gaps.rests),
                     ports: Vec::new(),
                 };

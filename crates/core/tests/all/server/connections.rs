@@ -601,6 +601,7 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
             gaps,
             gaps_total_ns,
             rests: None,
+            histograms: None,
             ports,
         };
         world.server.handle_health(now, FIRST, &health);

@@ -1,7 +1,9 @@
 //! Contracts beside an adapter that rests.
 
 use cellgate_core::adapter::Notification;
-use cellgate_core::server::{Caller, Confirm, Health, Idle, Open, Refused, Request, RestInfo};
+use cellgate_core::server::{
+    Caller, Confirm, Health, Histogram, Histograms, Idle, Open, Refused, Request, RestInfo,
+};
 
 use super::world::{FIRST, World, config, open, user};
 
@@ -116,6 +118,10 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
         ..RestInfo::default()
     };
     let nobodys = cellgate_core::adapter::AttachmentIndex(999);
+    let histograms = Histograms {
+        steps: Histogram::of_logarithms(1_234, &[1, 2, 3]),
+        ..Histograms::default()
+    };
     let health = Health {
         pid: 0,
         cpu_ns: 0,
@@ -124,6 +130,7 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
         gaps: 0,
         gaps_total_ns: 0,
         rests: Some((rests.clone(), vec![(attachment, 7), (nobodys, 1)])),
+        histograms: Some(Box::new(histograms)),
         ports: Vec::new(),
     };
     world.server.handle_health(world.now, FIRST, &health);
@@ -138,6 +145,7 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
     };
     let callers = vec![caller];
     assert_eq!(infos[0].rests, Some(RestInfo { callers, ..rests }));
+    assert_eq!(infos[0].histograms.as_deref(), Some(&histograms));
 }
 
 #[test]
@@ -157,6 +165,7 @@ fn the_longest_lateness_is_that_of_all_looks_until_there_is_another_adapter() {
             gaps: 0,
             gaps_total_ns: 0,
             rests: Some((rests, Vec::new())),
+            histograms: None,
             ports: Vec::new(),
         };
         world.server.handle_health(world.now, FIRST, &health);

@@ -161,7 +161,7 @@ impl Daemon {
                     let Some((news, waited)) = self.workers.scheduled(number, scheduling) else {
                         continue;
                     };
-                    self.say(&news);
+                    self.say(news);
                     if let Some((asking, confirm)) = waited {
                         self.confirm(asking, Ok(confirm));
                     }
@@ -198,7 +198,7 @@ impl Daemon {
             .extend(confirms.map(|(asking, result)| (connection, asking, result)));
         self.confirm_parted();
         if let Some(news) = farewell.news {
-            self.say(&news);
+            self.say(news);
         }
     }
 

@@ -10,9 +10,10 @@ use rustix::process::Pid;
 use super::super::descriptors::Descriptors;
 use super::super::neighbours::Neighbours;
 use super::super::start::start_adapter;
-use super::{Daemon, NS_PER_MS};
+use super::{Daemon, NS_PER_MS, START_NS};
 use crate::control::Hello;
-use crate::sys::{Lack, cpu_ns_of};
+use crate::events::{Event, Field, Kind};
+use crate::sys::{Lack, cpu_ns_of, probes};
 
 /// An adapter that lived as long is followed by another at once.
 const LIFE_NS: u64 = 10_000 * NS_PER_MS;
@@ -29,6 +30,8 @@ pub(super) struct Life {
     /// When the next one is to be started, and the wait after that.
     respawn: Option<Time>,
     respawn_ns: u64,
+    /// When the one before was gone, until the next one runs.
+    lost: Option<Time>,
 }
 
 impl Life {
@@ -39,17 +42,26 @@ impl Life {
             since: now,
             respawn: None,
             respawn_ns: 0,
+            lost: None,
         }
     }
 
     /// It has gone.
     pub(super) fn ended(&mut self, now: Time) {
+        self.lost.get_or_insert(now);
         let [first, last] = RESPAWN_NS;
         self.respawn_ns = match now.since_ns(self.since) {
             LIFE_NS.. => 0,
             _ => (self.respawn_ns * 2).clamp(first, last),
         };
         self.respawn = Some(now.plus_ns(self.respawn_ns));
+    }
+
+    /// A new process runs; whoever traces the daemon hears if it follows another.
+    pub(super) fn runs(&mut self, now: Time, adapter: AdapterIndex, process: u32) {
+        if let Some(lost) = self.lost.take() {
+            probes::replaced(adapter.place(), process, now.since_ns(lost));
+        }
     }
 
     /// When the next one is to be started.
@@ -77,8 +89,25 @@ impl Daemon {
             );
             if let Err(error) = started {
                 life.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
-                self.say(&error.to_string());
+                let event = self.of_adapter(Kind::AdapterNotStarted, error.to_string(), adapter);
+                self.say(event.with(Field::Reason, error.to_string()));
             }
+        }
+    }
+
+    /// An adapter that leaves questions unanswered for too long is taken for dead. Only looks of
+    /// this thread count: a machine that stood still as a whole says nothing of the adapter.
+    pub(super) fn judge_silence(&mut self, adapter: AdapterIndex, unanswered_ns: u64) {
+        let max_ns = match self.adapters.hello(adapter) {
+            Some(_) => self.options.config.adapters[adapter.place()].silence_max_ns,
+            None => START_NS,
+        };
+        if max_ns > 0 && unanswered_ns >= max_ns {
+            let ms = unanswered_ns / NS_PER_MS;
+            let text = format!("{} has not answered for {ms} ms", self.called(adapter));
+            let event = self.of_adapter(Kind::AdapterSilent, text, adapter);
+            self.say(event.with(Field::Count, ms));
+            self.adapters.give_up(adapter);
         }
     }
 
@@ -87,6 +116,20 @@ impl Daemon {
         let name = self.options.config.adapter_name(adapter);
         name.as_ref()
             .map_or_else(String::new, |name| format!("{name}, process "))
+    }
+
+    /// An adapter, as a sentence names it.
+    pub(super) fn called(&self, adapter: AdapterIndex) -> String {
+        let name = self.options.config.adapter_name(adapter);
+        name.map_or_else(
+            || "the adapter".to_owned(),
+            |name| format!("adapter {name}"),
+        )
+    }
+
+    /// What has happened to an adapter.
+    pub(super) fn of_adapter(&self, kind: Kind, text: String, adapter: AdapterIndex) -> Event {
+        Event::of(kind, text).with_any(Field::Adapter, self.options.config.adapter_name(adapter))
     }
 
     /// An adapter's process, and its CPU time in nanoseconds; 0: not known.

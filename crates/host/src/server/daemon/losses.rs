@@ -6,6 +6,8 @@ use cellgate_core::Time;
 use cellgate_core::server::InterfaceState::{CannotSend, NoLink};
 use cellgate_core::server::{InterfaceCounts, InterfaceState};
 
+use crate::events::{Event, Field, Kind};
+
 /// From one line about a reason to the next.
 const AGAIN_NS: u64 = 600_000_000_000;
 
@@ -31,20 +33,28 @@ impl Losses {
         name: &str,
         state: &InterfaceState,
         counts: &InterfaceCounts,
-    ) -> Vec<String> {
+    ) -> Vec<Event> {
         let mut news = Vec::new();
         let before = self.states.insert(name.to_owned(), state.clone());
+        let as_it_is = |kind| Event::of(kind, format!("{name}: {state}"));
         let told = match (before, state) {
             // Why it cannot may change with each datagram.
             (Some(CannotSend { .. }), CannotSend { .. }) => None,
-            (before, CannotSend { .. } | NoLink { .. }) => {
-                (before.as_ref() != Some(state)).then(|| format!("{name}: {state}"))
+            (Some(before), state) if before == *state => None,
+            (_, CannotSend { reason }) => {
+                Some(as_it_is(Kind::InterfaceCannotSend).with(Field::Reason, &**reason))
             }
-            (Some(CannotSend { .. }), _) => Some(format!("{name}: sends again")),
-            (Some(NoLink { .. }), _) => Some(format!("{name}: {state}")),
+            (_, NoLink { reason }) => {
+                Some(as_it_is(Kind::InterfaceNoLink).with(Field::Reason, &**reason))
+            }
+            (Some(CannotSend { .. }), _) => {
+                let text = format!("{name}: sends again");
+                Some(Event::of(Kind::InterfaceSends, text))
+            }
+            (Some(NoLink { .. }), _) => Some(as_it_is(Kind::InterfaceUp)),
             _ => None,
         };
-        news.extend(told);
+        news.extend(told.map(|event| event.with(Field::Interface, name)));
         for loss in counts.losses() {
             let told = self.told.entry((name.to_owned(), loss.reason));
             let told = told.or_insert(Told {
@@ -60,7 +70,11 @@ impl Losses {
                     count: loss.count,
                     next: now.plus_ns(AGAIN_NS),
                 };
-                news.push(format!("{name} discards: {loss}"));
+                let event = Event::of(Kind::CellsDiscarded, format!("{name} discards: {loss}"))
+                    .with(Field::Interface, name)
+                    .with(Field::Count, loss.count)
+                    .with(Field::Reason, loss.reason);
+                news.push(event);
             }
         }
         news
@@ -70,6 +84,10 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn texts(events: Vec<Event>) -> Vec<String> {
+        events.iter().map(|event| event.text().to_owned()).collect()
+    }
 
     fn counts(unknown_vc: u64, idle: u64) -> InterfaceCounts {
         let mut counts = InterfaceCounts::default();
@@ -81,7 +99,7 @@ mod tests {
     fn a_loss_is_told_at_the_first_and_then_rarely() {
         let mut losses = Losses::default();
         let at = |s: u64| Time::from_ns((1_000 + s) * 1_000_000_000);
-        let mut news = |s, of| losses.news(at(s), "b", &InterfaceState::Up, &of);
+        let mut news = |s, of| texts(losses.news(at(s), "b", &InterfaceState::Up, &of));
         assert!(news(0, counts(0, 7)).is_empty(), "idle cells are no loss");
         assert_eq!(news(1, counts(11, 7)), ["b discards: unknown_vc: 11 cells"]);
         assert!(news(2, counts(99, 7)).is_empty());
@@ -103,7 +121,7 @@ mod tests {
         let cannot = InterfaceState::CannotSend {
             reason: "Message too long".to_owned(),
         };
-        let mut news = |state| losses.news(Time::ZERO, "wan", state, &counts(0, 0));
+        let mut news = |state| texts(losses.news(Time::ZERO, "wan", state, &counts(0, 0)));
         assert_eq!(news(&cannot), ["wan: cannot send: Message too long"]);
         assert!(news(&cannot).is_empty());
         assert_eq!(news(&InterfaceState::Up), ["wan: sends again"]);

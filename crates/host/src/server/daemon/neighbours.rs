@@ -4,6 +4,7 @@
 use cellgate_core::server::AdapterIndex;
 
 use super::Daemon;
+use crate::events::{Field, Kind};
 use crate::server::neighbours::Home;
 use crate::sys::Duty;
 
@@ -55,7 +56,14 @@ impl Daemon {
             (None, None) => "no other adapter uses the adapter's CPU any more".to_owned(),
             (None, Some(name)) => format!("no other adapter uses {name}'s CPU any more"),
         };
-        self.say(&news);
+        let event = match &shared {
+            Some(shared) => {
+                let event = self.of_adapter(Kind::CpuShared, news, adapter);
+                event.with(Field::Reason, shared.note())
+            }
+            None => self.of_adapter(Kind::CpuAlone, news, adapter),
+        };
+        self.say(event);
         self.server.handle_shared_cpu(adapter, shared);
         self.server.handle_notes(self.all_notes());
         self.status_changed = true;

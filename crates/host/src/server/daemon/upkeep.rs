@@ -6,6 +6,7 @@ use cellgate_core::server::AdapterIndex;
 
 use super::super::operator::MISSING;
 use super::Daemon;
+use crate::events::{Event, Field, Kind};
 use crate::place::{Directory, Look};
 use crate::sys::Lack;
 
@@ -42,7 +43,8 @@ impl Daemon {
         troubles.extend(places.calibration.problem().map(str::to_owned));
         troubles.extend(places.reserved.problem().map(str::to_owned));
         for what in again {
-            self.say(&format!("{what} was gone and is made again"));
+            let text = format!("{what} was gone and is made again");
+            self.say(Event::of(Kind::PlaceMadeAgain, text).with(Field::Path, what));
         }
         self.told(troubles);
     }
@@ -60,10 +62,11 @@ impl Daemon {
             .cloned()
             .collect();
         for trouble in new {
-            self.say(&trouble);
+            self.say(Event::of(Kind::PlaceGone, &*trouble).with(Field::Reason, &*trouble));
         }
         if self.troubles.is_empty() {
-            self.say("the state directory and the control socket are as they should be");
+            let text = "the state directory and the control socket are as they should be";
+            self.say(Event::of(Kind::PlacesWell, text));
         }
         self.server.handle_notes(self.all_notes());
         self.status_changed = true;
@@ -102,8 +105,18 @@ impl Daemon {
             return;
         }
         match (&before, &now) {
-            (None, Some(note)) => self.say(note),
-            (_, None) => self.say("the memory of all connections is locked again"),
+            (None, Some(note)) => {
+                let event = Event::of(Kind::MemoryUnlocked, &**note);
+                self.say(
+                    event
+                        .with(Field::Count, octets)
+                        .with(Field::Reason, &**note),
+                );
+            }
+            (_, None) => {
+                let text = "the memory of all connections is locked again";
+                self.say(Event::of(Kind::MemoryLocked, text));
+            }
             // It is told again by whoever is asked.
             (Some(_), Some(_)) => {}
         }

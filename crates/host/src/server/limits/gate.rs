@@ -12,6 +12,7 @@ use cellgate_core::server::{
 };
 
 use super::{Machine, Room};
+use crate::events::{Event, Field, Kind};
 
 /// From one look at the limits to the next.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -139,7 +140,7 @@ impl Gate {
     }
 
     /// What to tell people of the limits that count: where one does that did not, or does no more.
-    pub(in crate::server) fn news(&mut self, resources: &[ResourceInfo]) -> Vec<String> {
+    pub(in crate::server) fn news(&mut self, resources: &[ResourceInfo]) -> Vec<Event> {
         let of_machine = resources.iter().filter(|info| info.interface.is_none());
         let mut news = Vec::new();
         for info in of_machine {
@@ -152,9 +153,16 @@ impl Gate {
             let unit = resource.unit();
             let whose = info.adapter.as_ref();
             let whose = whose.map_or_else(String::new, |name| format!("adapter {name}: "));
-            news.push(format!(
-                "{whose}{resource}: {capacity} {unit} to promise ({limit})"
-            ));
+            let text = format!("{whose}{resource}: {capacity} {unit} to promise ({limit})");
+            let event = match &info.limit {
+                Some(limit) => Event::of(Kind::PromiseBounded, text).with(Field::Reason, &**limit),
+                None => Event::of(Kind::PromiseAsConfigured, text),
+            };
+            let event = event
+                .with_any(Field::Adapter, info.adapter.as_deref())
+                .with(Field::Count, capacity)
+                .with(Field::Resource, resource.to_string());
+            news.push(event);
             match &info.limit {
                 Some(limit) => self.told.insert(of, limit.clone()),
                 None => self.told.remove(&of),

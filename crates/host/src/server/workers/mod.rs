@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::ServeError;
 use crate::adapter::wake::{ring, silence};
 use crate::closer::Closer;
+use crate::events::{self, Field, Kind};
 use crate::link::Shown;
 use crate::sys::{AdapterCpus, Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
@@ -433,9 +434,11 @@ impl Workers {
         &mut self,
         number: u32,
         scheduling: ThreadScheduling,
-    ) -> Option<(String, Option<(Asking, Confirm)>)> {
+    ) -> Option<(events::Event, Option<(Asking, Confirm)>)> {
         let worker = self.workers.get_mut(&number)?;
-        let news = format!("worker of {}: {scheduling}", worker.spec.address);
+        let address = worker.spec.address.to_string();
+        let text = format!("worker of {address}: {scheduling}");
+        let news = events::Event::of(Kind::WorkerScheduled, text).with(Field::Address, address);
         worker.scheduling = scheduling;
         let asking = worker.adding.take();
         let info = self.info(number)?;
@@ -455,8 +458,9 @@ impl Workers {
             client: worker.client,
             confirms: added.into_iter().chain(removed).collect(),
             news: unasked.then(|| {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                format!("network device {} has ended{why}", worker.name)
+                let text = format!("network device {} has ended", worker.name);
+                let event = events::Event::because(Kind::DeviceEnded, text, why);
+                event.with(Field::Device, &*worker.name)
             }),
         })
     }
@@ -492,7 +496,7 @@ impl Workers {
 pub(super) struct Farewell {
     pub(super) client: Option<ClientId>,
     pub(super) confirms: Vec<(Asking, Result<Confirm, Refused>)>,
-    pub(super) news: Option<String>,
+    pub(super) news: Option<events::Event>,
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use cellgate_core::server::{
     Confirm, FromClient, FromServer, HeaderForm, Indication, InterfaceSpec, Link, Open, Opened,
     Priority, Refused, Request, Response, VERSION,
 };
+use cellgate_host::events::Log;
 use cellgate_host::server::{Config, ServerOptions, serve};
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,12 +51,12 @@ pub fn play() -> bool {
             serve(ServerOptions {
                 config: Config::parse(&text).unwrap(),
                 path: Some(path),
-                adapter: || {
+                adapter: |_| {
                     let mut program = program("adapter");
                     program.stderr(Stdio::inherit());
                     Ok(program)
                 },
-                say: |text| eprintln!("cellgate: {text}"),
+                log: Log::saying(|line| eprintln!("{line}")),
             })
             .unwrap();
         }
