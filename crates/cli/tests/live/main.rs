@@ -27,3 +27,4 @@ mod serve;
 mod systemd;
 mod tun;
 mod two_hosts;
+mod upgrade;
