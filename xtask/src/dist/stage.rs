@@ -138,7 +138,7 @@ impl Stage {
         let text = format!(
             "cellgate ({of}) unstable; urgency=medium\n\n  * What has changed stands in \
              /usr/share/doc/{package}/changelog.gz.\n\n -- The cellgate authors \
-             <cellgate@localhost.localdomain>  {date}\n"
+             <cellgate@users.noreply.github.com>  {date}\n"
         );
         self.compressed(&format!("{doc}/changelog.Debian.gz"), text.as_bytes())
     }
