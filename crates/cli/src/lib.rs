@@ -23,7 +23,7 @@ use serde_json::json;
 use commands::page;
 use commands::server::files::{get, ls, put, serve as serve_files};
 use commands::server::{itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc};
-use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
+use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim, upgrade_check};
 use words::Spelled;
 
 /// A real-time ATM host in user space.
@@ -75,6 +75,7 @@ Examples:
     Stats(stats::Args),
     Top(top::Args),
     Tun(tun::Command),
+    UpgradeCheck(upgrade_check::Args),
     Vc(vc::Command),
 }
 
@@ -145,6 +146,7 @@ pub fn run() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Tun(command) => tun::run(&command),
+        Command::UpgradeCheck(args) => upgrade_check::run(&args),
         Command::Vc(command) => vc::run(&command),
     };
     let exit = outcome.unwrap_or_else(|error| {

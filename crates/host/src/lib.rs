@@ -24,6 +24,7 @@
 //! - [`server`]: the daemon between applications and the adapter's process.
 //! - [`sys`]: the system calls; the only place here with `unsafe`.
 //! - [`terminal`]: files of the ATM terminal.
+//! - [`upgrade`]: whether this program could go on with what runs.
 #![deny(unsafe_code)]
 
 pub mod adapter;
@@ -43,3 +44,4 @@ pub mod rests;
 pub mod server;
 pub mod sys;
 pub mod terminal;
+pub mod upgrade;

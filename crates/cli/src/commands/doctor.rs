@@ -43,16 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(path) => read(path)?,
         None => Config::default(),
     };
-    // A configuration names its daemon, unless the command line or nothing does.
-    let section = &config.server;
-    let directory = section.state_dir.as_ref().map(PathBuf::from);
-    let socket = section.socket.as_ref().map(PathBuf::from);
-    let named = socket.or_else(|| directory.map(|path| path.join("control.sock")));
-    let named = named.or_else(|| {
-        let is_of_file = args.config.is_some() && std::env::var_os("CELLGATE_SOCKET").is_none();
-        is_of_file.then(|| state_dir_default().join("control.sock"))
-    });
-    let socket = args.server.path_or(named);
+    let socket = socket_of(&config, args.config.is_some(), &args.server);
     let report = examine(&config, &socket, args.adapter.as_deref(), || {
         let mut program = Command::new("/proc/self/exe");
         program.args(["doctor", "--look"]);
@@ -66,6 +57,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Level::Fail => Exit::Failed,
         _ => Exit::Ok,
     })
+}
+
+/// Where the daemon answers: a configuration names it, `of_file` or not, unless the command line
+/// does.
+pub(crate) fn socket_of(config: &Config, of_file: bool, server: &Server) -> PathBuf {
+    let section = &config.server;
+    let directory = section.state_dir.as_ref().map(PathBuf::from);
+    let socket = section.socket.as_ref().map(PathBuf::from);
+    let named = socket.or_else(|| directory.map(|path| path.join("control.sock")));
+    let named = named.or_else(|| {
+        let is_of_file = of_file && std::env::var_os("CELLGATE_SOCKET").is_none();
+        is_of_file.then(|| state_dir_default().join("control.sock"))
+    });
+    server.path_or(named)
 }
 
 fn people(report: &Report) -> String {

@@ -11,3 +11,4 @@ pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod sim;
+pub(crate) mod upgrade_check;

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, stderr, stdout};
-use cellgate_core::server::{FromClient, FromServer, Refused};
+use crate::upgrade::foreign_daemon;
 use cellgate_host::sys::{allowed_cpus, name_thread, pin_thread};
-use cellgate_shm::socket::{self, MESSAGE_MAX};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 
@@ -401,30 +400,12 @@ fn a_daemon_of_another_version_is_named() {
     let config = directory.config("");
     fs::create_dir(directory.path("state")).unwrap();
     let path = directory.path("state/control.sock");
-    let listener = socket::listen(Path::new(&path), 0o600).unwrap();
-    rustix::io::ioctl_fionbio(&listener, false).unwrap();
-    std::thread::spawn(move || {
-        let caller = rustix::net::accept(&listener).unwrap();
-        let mut buffer = vec![0; MESSAGE_MAX];
-        let Ok(socket::Received::Message(len, _)) = socket::receive(&caller, &mut buffer, true)
-        else {
-            panic!("no message");
-        };
-        let hello: FromClient = serde_json::from_slice(&buffer[..len]).unwrap();
-        let FromClient::Request { id, .. } = hello else {
-            panic!("{hello:?}");
-        };
-        let result = Err(Refused::Version { speaks: 999 });
-        let told = serde_json::to_vec(&FromServer::Confirm {
-            connection: 0,
-            id,
-            result,
-        })
-        .unwrap();
-        socket::send(&caller, &told, &[], true).unwrap();
-    });
+    foreign_daemon(Path::new(&path));
     let report = found(&[], &["-c", &config]);
-    tells(&report, &[("daemon", "fail", "version 999", "kill -USR1")]);
+    tells(
+        &report,
+        &[("daemon", "fail", "version 999", "systemctl restart")],
+    );
 }
 
 #[test]

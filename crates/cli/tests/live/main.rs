@@ -28,3 +28,4 @@ mod serve;
 mod systemd;
 mod tun;
 mod two_hosts;
+mod upgrade;

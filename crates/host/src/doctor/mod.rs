@@ -9,7 +9,7 @@
 //! Only `judge` has an opinion, and it sees nothing but the facts: each of its rules is a function
 //! of them. Nothing is found that changes no promise, or that nobody could change.
 
-mod ask;
+pub(crate) mod ask;
 mod facts;
 mod judge;
 mod look;

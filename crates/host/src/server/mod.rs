@@ -58,6 +58,7 @@ pub(crate) use descriptors::connections_within;
 pub(crate) use foresight::foresee_places;
 pub(crate) use limits::bounds_of_machine;
 pub(crate) use privileges::{group as group_named, user as user_named};
+pub(crate) use start::is_adapter_socket;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]

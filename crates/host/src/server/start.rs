@@ -340,7 +340,7 @@ fn end_leftovers(
 }
 
 /// Whether a file of the state directory is where an adapter listens.
-fn is_adapter_socket(name: &str) -> bool {
+pub(crate) fn is_adapter_socket(name: &str) -> bool {
     let rest = name
         .strip_prefix("adapter")
         .and_then(|rest| rest.strip_suffix(".sock"));

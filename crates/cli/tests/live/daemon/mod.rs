@@ -137,6 +137,11 @@ impl Daemon {
         self.child.wait().expect("it ends");
     }
 
+    /// Waits until it has ended of itself.
+    pub(crate) fn await_end(&mut self) {
+        ends(&mut self.child).expect("it ends");
+    }
+
     /// Starts another in its place, and does not wait for it.
     pub(crate) fn succeed(&mut self) {
         let mut command = behind(&[]);

@@ -10,6 +10,7 @@ use crate::sys::Lack;
 
 use super::processes;
 
+const RESTART: &str = "when all connections may end: systemctl restart cellgate";
 const REPLACE: &str = "ends the daemon alone; then start the new one, which takes all up";
 
 pub(super) fn answers(facts: &Facts) -> Vec<Finding> {
@@ -40,7 +41,7 @@ pub(super) fn answers(facts: &Facts) -> Vec<Finding> {
             SUBJECT,
             format!("it speaks version {speaks} of the protocol, this command {VERSION}"),
             none,
-            format!("use its own command, or: kill -USR1 $(pidof cellgate) {REPLACE}"),
+            format!("use its own command, or {RESTART}"),
         ),
     }]
 }
@@ -67,7 +68,13 @@ pub(super) fn versions(facts: &Facts) -> Vec<Finding> {
             "the adapter speaks version {speaks} of its protocol, this program {ADAPTER_VERSION}"
         );
         let promise = "a daemon of this version ends the adapter, and connections begin anew";
-        let cure = "start the daemon with the program that the adapter was started with";
+        let cure = match facts.daemon {
+            Daemon::None => {
+                "start the daemon with the program that the adapter was started with".to_owned()
+            }
+            // An upgrade that could not take it up has left all running.
+            _ => format!("leave it running, and {RESTART}"),
+        };
         found.push(Finding::new(Level::Warn, SUBJECT, text, promise, cure));
     }
     found

@@ -289,11 +289,19 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         good,
+        |facts| facts.left = Left::Version(1),
+        Level::Warn,
+        "versions",
+        "version 1 of its protocol",
+        "leave it running, and when all connections may end: systemctl restart",
+    ),
+    (
+        good,
         |facts| facts.daemon = Daemon::Version(1),
         Level::Fail,
         "daemon",
         "speaks version 1",
-        "kill -USR1",
+        "when all connections may end: systemctl restart",
     ),
     (
         good,
