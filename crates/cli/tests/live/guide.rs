@@ -190,7 +190,15 @@ fn a_connection_from_rust_c_and_python() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = binaries().parent().expect("a directory");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "-q", "--lib", "-p", "cellgate-capi", "-p", "cellgate-cli"]);
+    build.args([
+        "build",
+        "-q",
+        "--lib",
+        "-p",
+        "cellgate-capi",
+        "-p",
+        "cellgate-cli",
+    ]);
     build.arg("--features=cellgate-cli/live");
     build.arg("--target-dir").arg(target);
     if binaries().ends_with("release") {

@@ -398,7 +398,14 @@ fn the_splitter_tells_code_from_comments_and_literals() {
 /// What people read: the root's documents and those below docs.
 fn documents() -> Vec<PathBuf> {
     let mut documents = files_below(&root().join("docs"), "md");
-    for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG", "SECURITY"] {
+    for name in [
+        "README",
+        "ARCHITECTURE",
+        "STYLE",
+        "CAVEATS",
+        "CHANGELOG",
+        "SECURITY",
+    ] {
         documents.push(root().join(name).with_extension("md"));
     }
     documents

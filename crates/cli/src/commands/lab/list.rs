@@ -71,7 +71,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         print_json(&List { experiments })?;
     } else {
-        print(&folded(&experiments.iter().map(Listed::text).collect::<String>()))?;
+        print(&folded(
+            &experiments.iter().map(Listed::text).collect::<String>(),
+        ))?;
     }
     Ok(Exit::Ok)
 }
