@@ -23,6 +23,7 @@ await pause(SECONDS);
 const svg = await page.evaluate(() => {
   const told = text => text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
   const round = x => +x.toFixed(1);
+  const hex = (_, parts) => `#${parts.split(",").map(n => (+n).toString(16).padStart(2, "0")).join("")}`;
   const isSeen = color => color && color !== "none" && !/, 0\)$/.test(color);
   const out = [];
 
@@ -61,6 +62,9 @@ const svg = await page.evaluate(() => {
       out.push(`<text x="${round(x)}" y="${round(baseline)}" textLength="${round(length)}" font-size="${style.fontSize}" font-weight="${style.fontWeight}"`
         + ` font-family="${told(style.fontFamily)}" fill="${style.color}">${told(said.trimEnd())}</text>`);
   };
+  const TEXT = { "font-size": "", "font-family": "", "text-anchor": "start" };
+  const PROPERTIES = { ...TEXT, fill: "", "fill-opacity": "1", opacity: "1", stroke: "none", "stroke-width": "1px",
+    "stroke-dasharray": "none" };
   // A drawing, with the colours that style sheets give it.
   const drawing = element => {
     const { x, y, width, height } = element.getBoundingClientRect();
@@ -68,9 +72,10 @@ const svg = await page.evaluate(() => {
     const pairs = [...element.querySelectorAll("*")].map((one, i) => [one, copy.querySelectorAll("*")[i]]);
     for (const [one, its] of pairs) {
       const style = getComputedStyle(one);
-      for (const name of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size",
-        "font-family", "text-anchor", "vector-effect"])
-        its.setAttribute(name, style.getPropertyValue(name));
+      for (const [name, without] of Object.entries(PROPERTIES)) {
+        const value = style.getPropertyValue(name);
+        if (value !== without && (one.localName === "text") >= (name in TEXT)) its.setAttribute(name, value);
+      }
       its.removeAttribute("class");
     }
     copy.setAttribute("x", round(x));
@@ -78,7 +83,7 @@ const svg = await page.evaluate(() => {
     copy.setAttribute("width", round(width));
     copy.setAttribute("height", round(height));
     copy.removeAttribute("class");
-    out.push(new XMLSerializer().serializeToString(copy).replace(/ xmlns="[^"]*"/g, ""));
+    out.push(new XMLSerializer().serializeToString(copy).replace(/ xmlns="[^"]*"/g, "").replace(/rgb\(([\d, ]+)\)/g, hex));
   };
   const walk = node => {
     if (node.nodeType === Node.TEXT_NODE) {

@@ -28,6 +28,7 @@ use crate::flood::plan::{STRANGER_PORT, port_cells};
 use crate::flood::sender::{Sent, Steer};
 use crate::flood::stage::Stage;
 use crate::live::verdict::{Verdict, Voice};
+use crate::live::weather::GAP_MAX_NS;
 
 /// From one look to the next.
 const LOOK: Duration = Duration::from_millis(250);
@@ -218,6 +219,8 @@ fn look(stage: &mut Stage, helm: &Helm) -> anyhow::Result<Look> {
         gaps: gaps.count,
         gaps_total_ns: gaps.total_ns,
         gap_longest_ns: gaps.max_ns,
+        // The connections' buffers are made for so long a one.
+        gap_admitted_ns: GAP_MAX_NS,
         ..AdapterInfo::default()
     };
     let connections = stage.connections.iter().map(|one| connection(one, &state));
