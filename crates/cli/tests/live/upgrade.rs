@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use cellgate_core::server::{FromClient, FromServer, Refused};
 use cellgate_host::control::{ControlError, Reply, Request};
@@ -127,6 +128,10 @@ fn an_adapter_can_be_taken_up_with_its_daemon_and_without() {
     assert_eq!(without["daemon"], Value::Null);
     assert_eq!(without["adapters"], with["adapters"]);
     daemon.succeed();
+    // One that is ended before it has the adapter would leave that.
+    while found(&config)["daemon"] == Value::Null {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
