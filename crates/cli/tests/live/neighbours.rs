@@ -141,7 +141,7 @@ fn where_all_are_taken_an_adapter_shares_and_says_so_while_it_lasts() {
     let json: Value = serde_json::from_str(&daemon.ok(&["stats", "--json"])).expect("JSON");
     assert_eq!(json["adapter"]["shared"]["others"], count);
     let page = daemon.ok(&["stats", "--openmetrics"]);
-    let line = format!("cellgate_adapter_neighbours {count}\n");
+    let line = format!("cellgate_adapter_neighbours {count}.0\n");
     assert!(page.contains(&line), "{page}");
     let contract = "cbr,aal5:pcr=1Mbps,max_sdu=1500";
     let added = daemon.run(&["vc", "add", "a.0.50", "contract", contract]);
