@@ -20,11 +20,11 @@
 //! - [`adapter`]: the adapter's process. Does not know what clients do with PDUs.
 //! - [`client`]: the other side of all of these.
 //! - [`doctor`]: what of the machine keeps a server from its promises. Changes nothing.
-//! - [`events`]: what the daemon and the adapter's process tell people, each with a name.
+//! - [`events`]: events of the daemon and the adapter's process, each with a name that stays.
 //! - [`server`]: the daemon between applications and the adapter's process.
 //! - [`sys`]: the system calls; the only place here with `unsafe`.
 //! - [`terminal`]: files of the ATM terminal.
-//! - [`upgrade`]: whether this program could go on with what runs.
+//! - [`upgrade`]: the question whether this program could go on with what runs.
 #![deny(unsafe_code)]
 
 pub mod adapter;

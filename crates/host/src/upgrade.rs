@@ -1,4 +1,4 @@
-//! Whether this program could go on with what runs: who upgrades asks before the daemon ends.
+//! The question before an upgrade: could a daemon of this program go on with what runs?
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use crate::control::VERSION as ADAPTER_VERSION;
 use crate::doctor::ask::{self, Daemon, Left};
 use crate::server::{Config, is_adapter_socket, state_dir_default};
 
-/// What runs, and what keeps a daemon of this program from going on with it.
+/// A daemon and adapters that run, and hindrances to a daemon of this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Upgrade {
-    /// Nothing keeps it.
+    /// There is no hindrance.
     pub takes_up: bool,
     /// The daemon's process; none: no daemon answers.
     pub daemon: Option<u32>,
     /// The processes of the adapters that it could take up, as far as can be seen.
     pub adapters: Vec<u32>,
-    /// What keeps it, for people.
+    /// Each hindrance, for people.
     pub hindrances: Vec<String>,
 }
 

@@ -74,7 +74,8 @@ const svg = await page.evaluate(() => {
       const style = getComputedStyle(one);
       for (const [name, without] of Object.entries(PROPERTIES)) {
         const value = style.getPropertyValue(name);
-        if (value !== without && (one.localName === "text") >= (name in TEXT)) its.setAttribute(name, value);
+        const concerns = one.localName === "text" || !(name in TEXT);
+        if (concerns && value !== without) its.setAttribute(name, value);
       }
       its.removeAttribute("class");
     }

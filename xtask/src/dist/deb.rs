@@ -29,7 +29,7 @@ impl<'a> Package<'a> {
         }
     }
 
-    /// What other packages learn of its library.
+    /// The line that tells other packages of its library.
     pub(super) const fn with_shlibs(mut self, shlibs: &'static str) -> Self {
         self.shlibs = Some(shlibs);
         self

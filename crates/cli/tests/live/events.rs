@@ -1,4 +1,4 @@
-//! What a daemon and its adapter tell: as JSON, to a journal, and as text where none is there.
+//! The events of a daemon and its adapter: as JSON, to a journal, as text where there is none.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -85,7 +85,7 @@ fn called(config: &Path, more: &[&str]) -> Output {
         .expect("it starts")
 }
 
-/// What is found, which the exit code says, too.
+/// The answer as JSON, which agrees with the exit code.
 fn found(config: &Path) -> Value {
     let output = called(config, &["--json"]);
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -141,7 +141,7 @@ fn where_nothing_runs_nothing_hinders() {
     assert_eq!(found(&config)["takes_up"], true);
     let told = stdout(&called(&config, &[]));
     assert_eq!(told, "nothing runs that could be taken up\n");
-    // What a dead adapter has left.
+    // The socket of a dead adapter.
     drop(socket::listen(&place.0.join("state/adapter.sock"), 0o600));
     assert_eq!(found(&config)["takes_up"], true);
 }

@@ -3,14 +3,14 @@
 use super::reassembly::{Reception, known};
 use super::{Board, Discard, Region};
 
-/// What became of a PDU, or of PDUs in a row.
+/// The end of a PDU, or of PDUs in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PduEnd {
     /// They are in the receive queue: one, or a row of several of one cell each.
     Delivered {
-        /// How many.
+        /// Their number.
         pdus: u32,
-        /// Of so many cells together.
+        /// Their cells together.
         cells: u32,
     },
     /// It was not let in, or given up.

@@ -1,4 +1,4 @@
-//! How long gaps, wake-ups and steps of an adapter took, counted by powers of two.
+//! Lengths of an adapter's gaps, late wake-ups and steps, counted by powers of two.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,11 @@ pub struct Histogram {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Histograms {
-    /// How long it stood still, where that was longer than its threshold.
+    /// Gaps: the adapter stood still for longer than its threshold.
     pub gaps: Histogram,
-    /// How late it was for what was due after a rest.
+    /// Lateness of wake-ups after which something was due.
     pub lateness: Histogram,
-    /// How long steps took, of those that were timed and not interrupted.
+    /// Steps that were timed and not interrupted.
     pub steps: Histogram,
 }
 

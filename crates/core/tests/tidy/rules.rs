@@ -156,7 +156,7 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         }
         // HTTP and its runtime are for the page alone, which the command and the demo start.
         path if !of_the_page(path) && is_of_http(name) => true,
-        // What is told and traced is the daemon's and its adapter's alone.
+        // The daemon and its adapter alone have a log and probes.
         path if path != "crates/host/Cargo.toml" && is_of_the_log(name) => true,
         "crates/page/Cargo.toml" => name.starts_with("cellgate") && *name != "cellgate",
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",

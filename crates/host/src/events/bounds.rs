@@ -1,4 +1,4 @@
-//! How often others may have people told something.
+//! The rate of events that others bring about.
 //!
 //! A kind of event that clients, lines or other programs bring about has a few tokens. Each event
 //! takes one, and one comes back every so often. Without a token an event is only counted, and
@@ -15,7 +15,7 @@ const BURST: u64 = 20;
 /// From one token to the next.
 const TOKEN_NS: u64 = 30_000_000_000;
 
-/// What is left of each kind's tokens.
+/// The tokens that each kind has left.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
     kinds: BTreeMap<Kind, Bucket>,

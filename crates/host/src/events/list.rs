@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How urgent an event is: the priorities of syslog and of the journal that are in use here.
+/// The urgency of an event: those priorities of syslog and of the journal that are in use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// Something that was promised is not kept, or cannot be.
@@ -13,14 +13,14 @@ pub enum Priority {
     Info,
 }
 
-/// What an event says beside its text.
+/// A field that an event may have beside its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     /// An adapter, by its name; the only one of a daemon has none.
     Adapter,
     /// A connection, by its address.
     Address,
-    /// How many there are.
+    /// A number of things.
     Count,
     /// A network device, by its name.
     Device,
@@ -32,7 +32,7 @@ pub enum Field {
     Process,
     /// Why.
     Reason,
-    /// What admission promises.
+    /// A resource of admission.
     Resource,
     /// A section of the configuration.
     Section,
@@ -86,7 +86,7 @@ enum Often {
 macro_rules! events {
     ($($kind:ident = $name:literal, $priority:ident, $often:ident,
        [$($field:ident),*], $meaning:literal;)*) => {
-        /// What can happen that people are told.
+        /// The events that there are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind {
             $(#[doc = $meaning] $kind,)*
@@ -101,17 +101,17 @@ macro_rules! events {
                 match self { $(Self::$kind => $name,)* }
             }
 
-            /// How urgent it is.
+            /// Its urgency.
             pub const fn priority(self) -> Priority {
                 match self { $(Self::$kind => Priority::$priority,)* }
             }
 
-            /// What it may say beside its text.
+            /// The fields that it may have beside its text.
             pub const fn fields(self) -> &'static [Field] {
                 match self { $(Self::$kind => &[$(Field::$field),*],)* }
             }
 
-            /// What has happened.
+            /// Its meaning, for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$kind => $meaning,)* }
             }

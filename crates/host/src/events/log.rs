@@ -16,7 +16,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use super::{Event, Field, Priority};
 
-/// How events are told.
+/// The form in which events are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// To the journal where standard error is the journal, else as text.
@@ -44,7 +44,7 @@ impl Form {
         }
     }
 
-    /// What is meant, of a process with this standard error and this `JOURNAL_STREAM`.
+    /// The form that is meant for a process with this standard error and `JOURNAL_STREAM`.
     fn settled(self, stderr: impl AsFd, stream: Option<&str>) -> Self {
         match self {
             Self::Auto if is_stream(stderr, stream) => Self::Journal,
@@ -130,14 +130,14 @@ impl Log {
         Self { to, form }
     }
 
-    /// How it tells; never [`Form::Auto`].
+    /// Its form; never [`Form::Auto`].
     pub fn form(&self) -> Form {
         self.form
     }
 
     /// Tells an event. May wait for whoever listens.
     pub fn tell(&self, event: &Event) {
-        // What a level is belongs to a place in the source.
+        // `tracing` wants a level that is known where an event is written down.
         macro_rules! told {
             ($level:ident) => {
                 tracing::event!(

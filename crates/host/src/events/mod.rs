@@ -1,4 +1,4 @@
-//! What the daemon and the adapter's process tell people, and where that goes.
+//! Events that the daemon and the adapter's process tell people, and their way to a log.
 //!
 //! ```text
 //!  daemon: Event::of(Kind, text) --> Voice: Bounds --> Aside --> Log: stderr, as text or JSON
@@ -27,7 +27,7 @@ pub struct Event {
     fields: BTreeMap<Field, Value>,
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Text(String),

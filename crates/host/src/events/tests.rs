@@ -33,7 +33,7 @@ fn row(kind: Kind) -> [String; 4] {
     ]
 }
 
-/// What is wrong with a document of events.
+/// The faults of a document of events.
 fn complaints(text: &str) -> Vec<String> {
     let rows = rows(text);
     let mut wrong = Vec::new();
@@ -137,7 +137,7 @@ fn lost() -> Event {
         .with_any(Field::Reason, None::<String>)
 }
 
-/// What a log of this form has written for an event.
+/// The line that a log of this form writes for an event.
 fn written(form: Form, event: &Event) -> String {
     let octets = Arc::new(Mutex::new(Vec::new()));
     let log = log::log_into(Arc::clone(&octets), form);

@@ -23,7 +23,7 @@ pub(super) enum Notice {
 #[derive(Debug)]
 pub(super) struct Voice {
     log: Aside<Event>,
-    /// How often others may have something told.
+    /// The rate at which others may have something told.
     bounds: Bounds,
     manager: Aside<Notice>,
 }

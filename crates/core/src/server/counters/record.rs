@@ -24,9 +24,9 @@ const CARRIES: u64 = 2;
 
 /// The adapter was seen.
 const SEEN: u64 = 1;
-/// What follows of rests was told.
+/// The record has rests.
 const RESTS: u64 = 2;
-/// What follows of histograms was told.
+/// The record has histograms.
 const HISTOGRAMS: u64 = 4;
 
 /// Puts words down one after the other.

@@ -1,4 +1,4 @@
-//! What people are told of users whose connections did harm.
+//! Events of users whose connections did harm.
 
 use cellgate_core::server::{Address, Refused};
 
