@@ -83,8 +83,8 @@ fn a_server_that_is_told_of_first_cells_reads_the_others() {
     ];
     let told = json(&daemon.ok(&[&ping[..], &["--cells", "10", "-c", "5", "-J"]].concat()));
     assert_eq!(told["returned"], 5, "{told}");
-    // Nine slots of a millisecond each way, of which each cell that was late on a busy machine makes
-    // good seven eighths of one; its other times come each hundred.
+    // Nine slots of a millisecond each way, of which each cell that was late on a busy machine
+    // makes good seven eighths of one; its other times come each hundred.
     let least = told["min_ns"].as_u64().unwrap();
     assert!((12_000_000..80_000_000).contains(&least), "{told}");
     server.interrupt();
