@@ -224,9 +224,11 @@ struct cg_counters {
 struct cg_stats {
     uint64_t cells_received;
     uint64_t cells_delivered;
+    uint64_t cells_delivered_clp1;   /* of these, with low priority (CLP 1) */
     uint64_t cells_held;       /* of PDUs in progress */
     uint64_t cells_answered;   /* OAM loopback */
     uint64_t cells_transmitted;
+    uint64_t cells_transmitted_clp1; /* of these, with low priority (CLP 1) */
     uint64_t pdus_delivered;
     uint64_t pdus_lent;        /* of these, on a lease beyond the contract */
     uint64_t pdus_tagged;      /* of these, with low priority for being beyond the contract */

@@ -92,12 +92,16 @@ pub struct cg_stats_t {
     pub cells_received: u64,
     /// Cells in delivered PDUs.
     pub cells_delivered: u64,
+    /// Of these, with low priority (CLP 1).
+    pub cells_delivered_clp1: u64,
     /// Cells of the PDU in progress.
     pub cells_held: u64,
     /// OAM loopback cells.
     pub cells_answered: u64,
     /// Cells sent.
     pub cells_transmitted: u64,
+    /// Of these, with low priority (CLP 1).
+    pub cells_transmitted_clp1: u64,
     /// PDUs delivered.
     pub pdus_delivered: u64,
     /// Of these, on a lease.
@@ -140,9 +144,11 @@ pub unsafe extern "C" fn cg_stats(connection: *mut cg_connection, stats: *mut cg
         let counted = cg_stats_t {
             cells_received: counted.cells_received,
             cells_delivered: counted.cells_delivered,
+            cells_delivered_clp1: counted.cells_delivered_clp1,
             cells_held: counted.cells_held,
             cells_answered: counted.cells_answered,
             cells_transmitted: counted.cells_transmitted,
+            cells_transmitted_clp1: counted.cells_transmitted_clp1,
             pdus_delivered: counted.pdus_delivered,
             pdus_lent: counted.pdus_lent,
             pdus_tagged: counted.pdus_tagged,

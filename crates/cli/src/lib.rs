@@ -22,7 +22,9 @@ use serde_json::json;
 #[cfg(feature = "page")]
 use commands::page;
 use commands::server::files::{get, ls, put, serve as serve_files};
-use commands::server::{itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc};
+use commands::server::{
+    charge, itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc,
+};
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim, upgrade_check};
 use words::Spelled;
 
@@ -39,6 +41,7 @@ enum Command {
     #[command(hide = true)]
     Actor(role::Args),
     Bench(bench::Command),
+    Charge(charge::Args),
     #[command(subcommand)]
     Config(config::Command),
     #[command(after_long_help = "\
@@ -118,6 +121,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Actor(args) => role::run(&args),
         Command::Bench(command) => bench::run(&command),
+        Command::Charge(args) => charge::run(&args),
         Command::Config(command) => config::run(&command),
         Command::Contract(args) => contract::run(&args),
         Command::Decode(args) => decode::run(&args),

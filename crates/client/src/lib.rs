@@ -65,20 +65,20 @@ pub use cellgate_core::adapter::{
 };
 pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
-    Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
+    Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, Slots, TrafficContract,
     TrafficDescriptor,
 };
 pub use cellgate_core::line::{Bottleneck, LineCounts, LineError, LineSpec, Share};
 pub use cellgate_core::queue::SduOptions;
 pub use cellgate_core::server::{
     AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Bandwidth, Buffers,
-    Caller, Change, ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts,
-    DelayBounds, Demand, Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Histogram,
-    Histograms, Idle, InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo, InterfaceRecord,
-    InterfaceSpec, InterfaceState, Link, Loss, MemoryLink, MessageKind, Open, PingFlow, Priority,
-    QueueThreshold, Quota, ReceiveBound, Refused, Reserve, Resource, ResourceInfo, RestInfo,
-    RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span, ThresholdError, TransmitBound,
-    Tried, UdpLink, UserQuota, UserSettings,
+    Caller, Change, ConnectionInfo, ConnectionSlots, CounterRecord, CounterSnapshot, Crowd,
+    DatagramCounts, DelayBounds, Demand, Description, DeviceCounts, DeviceInfo, DeviceSpec,
+    EndReason, Histogram, Histograms, Idle, InAtmArpCounts, Indication, InterfaceCounts,
+    InterfaceInfo, InterfaceRecord, InterfaceSpec, InterfaceState, Link, Loss, MemoryLink,
+    MessageKind, Open, PingFlow, Priority, QueueThreshold, Quota, ReceiveBound, Refused, Reserve,
+    Resource, ResourceInfo, RestInfo, RiskInfo, ServerSection, Settings, SharedCpu, Shortage, Span,
+    ThresholdError, TransmitBound, Tried, UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::{CellPseudowire, HeaderForm};
 pub use cellgate_shm::CountersView;

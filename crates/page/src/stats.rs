@@ -102,6 +102,7 @@ fn take_record(known: &mut ConnectionInfo, record: &CounterRecord) -> bool {
     known.transmit = rate(record.transmit_cell_s).or(known.transmit);
     known.receive = rate(record.receive_cell_s).or(known.receive);
     known.stats = record.stats;
+    known.slots = record.slots;
     known.at_risk() == record.at_risk
         && known.offer.is_some() == record.can_grow
         && known.pid.unwrap_or(0) == record.pid
@@ -118,6 +119,7 @@ mod tests {
             number: info.number,
             pid: info.pid.unwrap_or(0),
             stats: info.stats,
+            slots: info.slots,
             ..CounterRecord::default()
         });
         let interfaces = stats

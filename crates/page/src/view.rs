@@ -101,6 +101,7 @@ impl Changes<'_> {
 fn differ_in_counters(old: &ConnectionInfo, new: &ConnectionInfo) -> bool {
     let old = ConnectionInfo {
         stats: new.stats,
+        slots: new.slots,
         ..old.clone()
     };
     old == *new

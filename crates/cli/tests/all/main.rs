@@ -5,6 +5,7 @@ mod daemon;
 
 mod bench_client;
 mod captures;
+mod charge;
 mod completions;
 mod contract;
 mod contract_for;

@@ -73,7 +73,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.vc.region.receive_buffer().write(offset, &sdu);
         self.stats.cells_held += 1;
         self.board.charge(Work::ReceiveCells, 1);
-        self.vc.receiver.flags.clp |= header.clp();
+        self.vc.receiver.cells_clp1 += u16::from(header.clp());
         self.publish(header, aal0::SDU_LEN as u32, 1, ends, 0, 0);
     }
 

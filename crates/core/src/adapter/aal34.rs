@@ -169,9 +169,9 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         if cell.begins() || !self.board.planted(Planted::Aal34ChargedOnce) {
             self.charge(1);
         }
+        let tagged = self.is_tagged();
         let receiver = &mut self.vc.receiver;
         let standing = receiver.flags.standing;
-        let tagged = standing.is_tagged() && !self.board.planted(Planted::TagLost);
         let congested =
             cell.header.word() & (Header::NOT_USER | Header::CONGESTED) == Header::CONGESTED;
         let lost = self.board.planted(Planted::MidLost);
@@ -183,7 +183,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             generation: known(self.cold).vc.generation,
             uu: 0,
             cpi: 0,
-            clp: received.clp || tagged,
+            clp: received.cells_clp1 > 0 || tagged,
             congestion: congested,
             lent: standing == Standing::Lent,
             mid: if lost { 0 } else { received.mid },
@@ -198,10 +198,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.stats.cells_delivered += cells;
         let stats = &mut known(self.cold).stats;
         stats.cells_held -= cells - 1;
-        stats.cells_delivered += cells;
-        stats.pdus_delivered += 1;
-        stats.pdus_lent += u64::from(standing == Standing::Lent);
-        stats.pdus_tagged += u64::from(standing.is_tagged());
+        self.count_delivered(received.cells.into(), received.cells_clp1, standing);
         self.board.charge(Work::ReceiveCells, 1);
         self.board.charge(Work::ReceivePdu, 1);
         self.board.judged(CellOutcome::Delivered, 1);

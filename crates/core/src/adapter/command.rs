@@ -306,6 +306,9 @@ pub struct VcStats {
     pub cells_received: u64,
     /// Cells in delivered PDUs.
     pub cells_delivered: u64,
+    /// Of these, cells that came with low priority (CLP 1).
+    #[serde(default)]
+    pub cells_delivered_clp1: u64,
     /// Cells of the PDU in progress.
     pub cells_held: u64,
     /// Cells discarded.
@@ -322,6 +325,9 @@ pub struct VcStats {
     pub pdus_discarded: DiscardCounts,
     /// Cells sent.
     pub cells_transmitted: u64,
+    /// Of these, cells with low priority (CLP 1).
+    #[serde(default)]
+    pub cells_transmitted_clp1: u64,
     /// PDUs sent.
     pub pdus_transmitted: u64,
     /// Of these, handed to another port of this adapter as a whole: copied once, from buffer to

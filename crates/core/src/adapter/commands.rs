@@ -571,7 +571,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let at = usize::from(index.0);
         let vc = self.vcs.get(at)?.as_ref()?;
         let cold = self.cold.get(at)?.as_ref()?;
-        let mut info = cold.info(vc.receiver.held());
+        let mut info = cold.info(vc.receiver.held(), &vc.sender);
         if let Some(reason) = self.table.discarding(cold.slot) {
             let skipped = u64::from(*self.skipped.get(at)?);
             info.stats.cells_discarded.add(reason, skipped);

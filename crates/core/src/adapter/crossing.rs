@@ -139,6 +139,9 @@ where
         crossing.room = crossing.room.saturating_sub(cells);
         crossing.cells += cells;
         cold.stats.cells_transmitted += u64::from(cells);
+        if way.header.clp() {
+            cold.stats.cells_transmitted_clp1 += u64::from(cells);
+        }
         cold.count_left(self.now);
         cold.stats.pdus_crossed += 1;
         self.stats.cells_transmitted += u64::from(cells);
@@ -199,7 +202,9 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Takes a PDU that was let in and whose octets are in place.
     fn take_whole(mut self, way: &Way, sdu: &TransmitDescriptor) {
-        self.vc.receiver.flags.clp |= way.header.clp();
+        if way.header.clp() {
+            self.vc.receiver.cells_clp1 = way.cells as u16;
+        }
         // The last cell is told with the PDU.
         let before = way.cells - 1;
         if before > 0 {

@@ -83,7 +83,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             }
         }
         let (fitting, reason) = self.fitting(count);
-        self.vc.receiver.flags.clp |= header.clp();
+        self.vc.receiver.cells_clp1 += u16::from(header.clp()) * fitting as u16;
         if reason.is_none() {
             self.take(fold, cells, count);
             self.tell_progress(count);
@@ -114,7 +114,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         {
             return false;
         }
-        receiver.flags.clp |= header.clp();
+        receiver.cells_clp1 += u16::from(header.clp());
         // Of a length that is known where this is compiled.
         self.take(fold, &cell[..self.format.stride()], 1);
         true
@@ -130,7 +130,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
                 return;
             }
             // Every PDU may have one cell, and `begin` has found room for it.
-            self.vc.receiver.flags.clp |= header.clp();
+            self.vc.receiver.cells_clp1 += u16::from(header.clp());
             self.take_only(fold, header, cell);
             return;
         }
@@ -139,9 +139,9 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             return;
         }
         if self.board.planted(Planted::ClpOfLastCell) {
-            self.vc.receiver.flags.clp = false;
+            self.vc.receiver.cells_clp1 = 0;
         }
-        self.vc.receiver.flags.clp |= header.clp();
+        self.vc.receiver.cells_clp1 += u16::from(header.clp());
         self.take_last(fold, cell);
         self.finish(fold, header);
     }
@@ -166,7 +166,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             known(self.cold).lease.pdus -= 1;
         }
         let receiver = &mut self.vc.receiver;
-        receiver.flags.clp = standing.is_tagged() && !self.board.planted(Planted::TagLost);
+        receiver.cells_clp1 = 0;
         receiver.pdu_bounds = receiver.bounds;
         Ok(())
     }
@@ -528,7 +528,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             generation: known(self.cold).vc.generation,
             uu: 0,
             cpi: 0,
-            clp: receiver.flags.clp,
+            clp: receiver.cells_clp1 > 0 || self.is_tagged(),
             congestion,
             lent: receiver.flags.standing == Standing::Lent,
             mid: 0,
@@ -576,13 +576,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
         self.stats.cells_held -= u64::from(cells);
         self.stats.cells_delivered += u64::from(cells);
-        known(self.cold).stats.cells_delivered += u64::from(cells);
-        known(self.cold).stats.pdus_delivered += 1;
-        if standing == Standing::Lent {
-            known(self.cold).stats.pdus_lent += 1;
-        } else if standing.is_tagged() {
-            known(self.cold).stats.pdus_tagged += 1;
-        }
+        let cells_clp1 = self.vc.receiver.cells_clp1;
+        self.count_delivered(cells, cells_clp1, standing);
         self.board.charge(Work::ReceivePdu, 1);
         self.board.judged(CellOutcome::Delivered, 1);
         self.tell_end(PduEnd::Delivered { pdus: 1, cells });
@@ -661,7 +656,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         if receiver.queue.tail() == tail {
             return;
         }
-        receiver.flags.full_told &= self.board.planted(Planted::FullEventOnce);
+        known(self.cold).full_told &= self.board.planted(Planted::FullEventOnce);
         if let Some((reassembler, _)) = region.aal34() {
             if !self.board.planted(Planted::SpaceNotReleased) {
                 reassembler.release(receiver.queue.tail());
@@ -685,10 +680,10 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     #[cold]
     pub(super) fn tell_full(mut self) {
-        if self.vc.receiver.flags.full_told && !self.board.planted(Planted::FullEventEveryPdu) {
+        if known(self.cold).full_told && !self.board.planted(Planted::FullEventEveryPdu) {
             return;
         }
-        self.vc.receiver.flags.full_told = true;
+        known(self.cold).full_told = true;
         let fill = self.vc.receiver.fill();
         self.post(
             EventKind::ReceiveQueueFull,

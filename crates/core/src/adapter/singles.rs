@@ -46,7 +46,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         }
         let step = self.step_of_singles();
         let max_sdu = self.vc.receiver.bounds.max_sdu;
-        self.vc.receiver.flags.clp = header.clp();
+        self.vc.receiver.cells_clp1 = header.clp().into();
         let common = self.descriptor(header, 1);
         let mut n = 0;
         for cell in cells.chunks_exact(stride).take(most as usize) {
@@ -150,6 +150,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.stats.cells_delivered += u64::from(n);
         let stats = &mut known(self.cold).stats;
         stats.cells_delivered += u64::from(n);
+        stats.cells_delivered_clp1 += u64::from(n) * u64::from(receiver.cells_clp1);
         stats.pdus_delivered += u64::from(n);
         self.board.charge(Work::ReceiveCells, n);
         self.board.charge(Work::ReceivePdu, n);

@@ -235,6 +235,9 @@ where
             }
             if vc.sender.outgoing.left() == 0 {
                 let cells = vc.sender.outgoing.cells();
+                if vc.sender.clp {
+                    cold.stats.cells_transmitted_clp1 += u64::from(cells);
+                }
                 vc.sender.outgoing = Outgoing::None;
                 cold.count_left(self.now);
                 self.board.charge(Work::Dequeue, 1);
@@ -400,8 +403,12 @@ fn stage<F: Fold, R: Region, B: Board<Region = R>>(
         (sdu.uu, sdu.cpi)
     };
     let header = header_of(cold, sdu, board);
+    sender.clp = header.clp();
     sender.outgoing = match cold.request.aal {
-        Aal::Aal0 => Outgoing::Aal0(true),
+        Aal::Aal0 => {
+            sender.clp = staging.get(3).is_some_and(|octet| octet & 1 == 1);
+            Outgoing::Aal0(true)
+        }
         Aal::Aal5 => match aal5::Segmenter::seal(fold, staging, len as u16, uu, cpi, header) {
             Some(segmenter) => Outgoing::Aal5(segmenter),
             None => return false,

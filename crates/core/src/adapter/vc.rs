@@ -89,6 +89,8 @@ pub(super) struct Receiver {
     pub(super) offset: u32,
     /// Bounds of the PDU in progress.
     pub(super) pdu_bounds: Bounds,
+    /// Cells of it with low priority (CLP 1).
+    pub(super) cells_clp1: u16,
     pub(super) flags: Flags,
     pub(super) open: Open,
 }
@@ -127,12 +129,8 @@ pub(super) struct Flags {
     pub(super) dual: bool,
     /// How the PDU in progress stands to the contract, if there is one.
     pub(super) standing: Standing,
-    /// A cell of it had low priority.
-    pub(super) clp: bool,
     /// Which of its cells are told before the last.
     pub(super) tell: Tell,
-    /// "Queue full" was told and not acknowledged.
-    pub(super) full_told: bool,
 }
 
 /// How cells make up PDUs.
@@ -239,6 +237,8 @@ pub(super) struct Sender {
     pub(super) interrupt: bool,
     /// Of the AAL3/4 PDU before.
     pub(super) btag: u8,
+    /// The PDU in staging has low priority (CLP 1).
+    pub(super) clp: bool,
     /// Where in the transmit buffer the next SDU begins, if its client goes on behind the last.
     pub(super) next_offset: u32,
 }
@@ -286,6 +286,7 @@ impl Sender {
             max_sdu: 0,
             interrupt: false,
             btag: 0,
+            clp: false,
             next_offset: 0,
         };
         if let Some(transmit) = transmit {
@@ -311,6 +312,8 @@ pub(super) struct Cold {
     /// Since when its next PDU, or the one in staging, is the first to leave.
     pub(super) turn: Time,
     pub(super) lease: Lease,
+    /// "Queue full" was told and not acknowledged.
+    pub(super) full_told: bool,
     /// Its entry in the table.
     pub(super) slot: Slot,
     /// The bucket of the sustained rate.
@@ -349,6 +352,7 @@ impl Receiver {
                 max_sdu: 0,
                 max_cells: 0,
             },
+            cells_clp1: 0,
             flags: Flags::default(),
             open: Open::Open,
         };
@@ -446,6 +450,7 @@ impl Cold {
             stats: VcStats::default(),
             turn: Time::ZERO,
             lease: Lease::default(),
+            full_told: false,
             slot,
             sustained: None,
             oam: oam::police(),
@@ -497,9 +502,13 @@ impl Cold {
     }
 
     /// What the VC looks like from outside. `held` cells are in an AAL5 PDU in progress.
-    pub(super) fn info(&self, held: u32) -> VcInfo {
+    pub(super) fn info(&self, held: u32, sender: &Sender) -> VcInfo {
         let mut stats = self.stats;
         stats.cells_held += u64::from(held);
+        if sender.clp {
+            let outgoing = &sender.outgoing;
+            stats.cells_transmitted_clp1 += u64::from(outgoing.cells() - outgoing.left());
+        }
         stats.cells_received =
             stats.cells_delivered + stats.cells_discarded.total() + stats.cells_held;
         stats.cells_received += stats.cells_answered;

@@ -14,6 +14,8 @@ mod print;
 mod rate;
 mod scan;
 mod shaper;
+mod slots;
+mod tariff;
 mod text;
 mod traffic;
 
@@ -26,6 +28,8 @@ pub use implied::{Lateness, PduStream};
 pub use need::{Manner, Need, NeedError, Proposal};
 pub use rate::{CellRate, aal5_cells, mbit_s};
 pub use shaper::Shaper;
+pub use slots::{SlotClock, Slots};
+pub use tariff::{Amount, AmountError, Tariff};
 pub use text::Strictness;
 pub use traffic::{
     Aal, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract, TrafficDescriptor,

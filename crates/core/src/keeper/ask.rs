@@ -13,7 +13,7 @@ use crate::queue::{AttachmentSizes, ConnectionSizes, PortSizes};
 use crate::wire::{OamFlow, VpiVci};
 
 /// The version of the control protocol.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;

@@ -197,7 +197,7 @@ impl<B: Bugs> Server<B> {
             Stage::Closing => {
                 connection.vc = None;
                 if let Ok(AdapterAnswer::Keeper(Answer::Closed(info))) = answer {
-                    connection.stats = info.stats;
+                    connection.hear_stats(self.now, info.stats);
                 }
                 self.has_come_back();
             }
@@ -354,6 +354,7 @@ impl<B: Bugs> Server<B> {
             more,
             memory,
             set,
+            slots,
         } = change;
         self.work.divide.insert(connection.port);
         self.work.freed = true;
@@ -392,6 +393,7 @@ impl<B: Bugs> Server<B> {
             connection.open.contract = plan.contract.to_string();
         }
         connection.plan = plan;
+        connection.clocks = slots;
         connection.wanted = None;
         connection.offered = None;
         connection.done = (!set).then_some(Done {
@@ -454,7 +456,7 @@ impl<B: Bugs> Server<B> {
             attachment: attached.index,
             record: None,
         };
-        let record = connection.record(&connection.plan, Some(user), Some(done));
+        let record = connection.record(&connection.plan, connection.clocks, Some(user), Some(done));
         let ask = AdapterAsk::Keeper(ask, Some(record));
         self.ask_for(number, ask);
     }

@@ -3,8 +3,8 @@
 use super::losses::Losses;
 use super::plan::{Plan, Share};
 use super::{
-    Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
-    Opened, Precedence, Record, Refused, Request, RiskInfo,
+    Address, ClientId, Confirm, ConnectionInfo, ConnectionSlots, Direction, Done, EndReason, Grant,
+    On, Open, Opened, Precedence, Record, Refused, Request, RiskInfo, SlotClocks,
 };
 use crate::Time;
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
@@ -79,6 +79,8 @@ pub(super) struct Change {
     pub(super) memory: bool,
     /// It was asked for by who does not use the connection ([`Request::Set`]).
     pub(super) set: bool,
+    /// The slots of the connection from then on.
+    pub(super) slots: SlotClocks,
 }
 
 /// What the adapter was asked for a connection and has not answered.
@@ -220,7 +222,11 @@ pub(super) struct Connection {
     pub(super) risk: Option<RiskInfo>,
     /// The most that the others of its interface could send before it.
     pub(super) others: Precedence,
+    /// The slots of its contract since its VC was opened.
+    pub(super) clocks: SlotClocks,
     pub(super) stats: VcStats,
+    /// Those slots when `stats` were told.
+    pub(super) slots: ConnectionSlots,
     /// Its application has lent to it: no one else does until then.
     pub(super) lent_by_hand_until: Time,
     /// What its application knows of its losses.
@@ -267,7 +273,9 @@ impl Connection {
             offered: None,
             risk: None,
             others: Precedence::default(),
+            clocks: SlotClocks::default(),
             stats: VcStats::default(),
+            slots: ConnectionSlots::default(),
             lent_by_hand_until: Time::ZERO,
             losses: Losses::default(),
         }
@@ -334,6 +342,7 @@ impl Connection {
     pub(super) fn record(
         &self,
         plan: &Plan,
+        slots: SlotClocks,
         user: Option<User>,
         done: Option<Done>,
     ) -> Box<Record> {
@@ -350,9 +359,16 @@ impl Connection {
             pid: user.map(|user| user.pid),
             connection: user.map_or(0, |user| user.connection),
             demand: plan.demand,
+            slots,
             done,
             reopened: false,
         })
+    }
+
+    /// The adapter says what happened on it.
+    pub(super) fn hear_stats(&mut self, now: Time, stats: VcStats) {
+        self.stats = stats;
+        self.slots = self.clocks.slots(now, &stats);
     }
 
     /// As its application needs it; none: it is not open there.
@@ -420,6 +436,7 @@ impl Connection {
             buffers: self.plan.buffers(),
             bound,
             stats: self.stats,
+            slots: self.slots,
         }
     }
 

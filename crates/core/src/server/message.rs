@@ -6,8 +6,8 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, CpuTime, DelayBounds, Demand, DeviceInfo, DeviceSpec, Histograms, Idle, InterfaceInfo,
-    InterfaceSpec, QueueThreshold, Refused, Settings,
+    Address, ConnectionSlots, CpuTime, DelayBounds, Demand, DeviceInfo, DeviceSpec, Histograms,
+    Idle, InterfaceInfo, InterfaceSpec, QueueThreshold, Refused, Settings,
 };
 use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
@@ -16,7 +16,7 @@ use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// Connections that one control socket has at most.
 pub const CONNECTIONS_PER_SOCKET: u32 = 256;
@@ -568,6 +568,8 @@ pub struct ConnectionInfo {
     pub bound: DelayBounds,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
+    /// The slots of its contract, as of the same.
+    pub slots: ConnectionSlots,
 }
 
 impl ConnectionInfo {
@@ -599,6 +601,7 @@ impl ConnectionInfo {
             buffers: Buffers::default(),
             bound: DelayBounds::default(),
             stats: VcStats::default(),
+            slots: ConnectionSlots::default(),
         }
     }
 

@@ -10,6 +10,7 @@
 //! The server knows no socket and no descriptor: its messages name what goes along with them
 //! ([`Enclosed`]). Data does not pass it.
 
+mod accounts;
 mod adapter_port;
 mod adapters;
 mod address;
@@ -50,6 +51,7 @@ mod reserve;
 mod saying;
 mod settings;
 mod share;
+mod slots;
 mod state;
 mod take_up;
 mod threshold;
@@ -57,6 +59,7 @@ mod threshold;
 pub use crate::keeper::{Idle, Link, MemoryLink, UdpLink};
 pub use crate::wire::HeaderForm;
 pub use crate::wire::OamFlow as PingFlow;
+pub use accounts::{Account, Accounts, AtInterface, Charge, Difference, OneWay, Way};
 pub use adapter_port::{
     AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, On, Output, Peer,
     Ticket,
@@ -99,5 +102,6 @@ pub use settings::{
     AdapterSection, AdmissionSection, ServerSection, Settings, UserQuota, UserSettings,
 };
 pub use share::{Claim, divide};
+pub use slots::{ConnectionSlots, SlotClocks};
 pub use state::{Done, Health, PortHealth, Record, Reopens, TakenInterface, TakenUp, TakenVc};
 pub use threshold::{QueueThreshold, ThresholdError};

@@ -10,7 +10,7 @@ use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
     Enclosed, EndReason, Health, Indication, InterfaceState, On, Planted, Refused, RestInfo,
-    RiskInfo, Ticket,
+    RiskInfo, SlotClocks, Ticket,
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
@@ -189,7 +189,7 @@ impl<B: Bugs> Server<B> {
             region: Some(plan.region()),
             record: None,
         };
-        let record = connection.record(plan, Some(connection.gone), None);
+        let record = connection.record(plan, connection.clocks, Some(connection.gone), None);
         let ask = AdapterAsk::Keeper(ask, Some(record));
         self.begin(number, Stage::Renewing, ask);
     }
@@ -207,7 +207,7 @@ impl<B: Bugs> Server<B> {
             attachment,
             record: None,
         };
-        let record = connection.record(&connection.plan, None, None);
+        let record = connection.record(&connection.plan, connection.clocks, None, None);
         let ask = AdapterAsk::Keeper(ask, Some(record));
         self.begin(number, Stage::Returning, ask);
     }
@@ -243,7 +243,9 @@ impl<B: Bugs> Server<B> {
             modified: None,
         });
         let plan = &connection.plan;
-        let mut record = connection.record(plan, connection.user, done.or(connection.done));
+        connection.clocks = SlotClocks::begin(self.now, &plan.demand);
+        let done = done.or(connection.done);
+        let mut record = connection.record(plan, connection.clocks, connection.user, done);
         record.reopened = connection.opener.is_none() && connection.user.is_some();
         let mut request = plan.request(connection.address.vc, connection.port.id, attachment);
         if let (Some(receive), Some(share)) = (&mut request.receive, connection.share.receive)
@@ -400,7 +402,7 @@ impl<B: Bugs> Server<B> {
             let Some(info) = state.vcs.iter().find(|info| Some(info.vc) == vc) else {
                 continue;
             };
-            connection.stats = info.stats;
+            connection.hear_stats(now, info.stats);
             let lost = &info.stats.pdus_discarded;
             match connection.user {
                 None => connection.losses.pass(lost),

@@ -467,7 +467,8 @@ impl<B: Bugs> Server<B> {
             region: memory.then(|| plan.region()),
             record: None,
         };
-        let record = connection.record(&plan, connection.user, done);
+        let slots = connection.clocks.changed(self.now, &plan.demand);
+        let record = connection.record(&plan, slots, connection.user, done);
         let ask = AdapterAsk::Keeper(ask, Some(record));
         connection.stage = Stage::Modifying(Box::new(Change {
             asker,
@@ -475,6 +476,7 @@ impl<B: Bugs> Server<B> {
             more,
             memory,
             set,
+            slots,
         }));
         self.work.divide.insert(connection.port);
         self.ask_for(number, ask);

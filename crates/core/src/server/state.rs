@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Address, ClientId, Demand, Histograms, InterfaceCounts, InterfaceSpec, InterfaceState, Open,
-    Peer, RestInfo,
+    Peer, RestInfo, SlotClocks,
 };
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, VcId};
 use crate::queue::{AttachmentSizes, ConnectionSizes};
@@ -32,6 +32,9 @@ pub struct Record {
     pub connection: u32,
     /// What is reserved for it.
     pub demand: Demand,
+    /// The slots of that since it was opened.
+    #[serde(default)]
+    pub slots: SlotClocks,
     /// The Request that made it what it is, for an application that did not hear its Confirm.
     pub done: Option<Done>,
     /// It was opened again on a new adapter, and nothing since shows that its application was

@@ -165,6 +165,7 @@ impl<B: Bugs> Server<B> {
             pid,
             connection: own,
             demand,
+            slots,
             done,
             reopened,
         } = taken.record;
@@ -206,6 +207,7 @@ impl<B: Bugs> Server<B> {
         connection.grant = Some(self.admission.take(uid, port, granted));
         connection.permanent = permanent;
         connection.uid = uid;
+        connection.clocks = slots;
         connection.worker = worker;
         connection.vc = Some(OpenVc {
             vc: taken.vc,

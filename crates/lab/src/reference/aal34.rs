@@ -78,7 +78,7 @@ struct Pdu {
     tag: u8,
     next_sn: u8,
     cells: u64,
-    clp: bool,
+    cells_clp1: u64,
     terms: Terms,
 }
 
@@ -132,7 +132,7 @@ struct Done {
     position: u64,
     sdu: Vec<u8>,
     cells: u64,
-    clp: bool,
+    cells_clp1: u64,
     terms: Terms,
 }
 
@@ -356,7 +356,7 @@ impl Interleaved {
             tag: cell.octets[1],
             next_sn: (cell.sn + 1) % 16,
             cells: 1,
-            clp: clp || terms.tagged,
+            cells_clp1: clp.into(),
             terms,
         };
         self.slots[at] = Slot::Open(cell.mid, pdu);
@@ -394,7 +394,7 @@ impl Interleaved {
         pdu.octets.extend(octets);
         pdu.cells += 1;
         pdu.next_sn = (pdu.next_sn + 1) % 16;
-        pdu.clp |= clp;
+        pdu.cells_clp1 += u64::from(clp);
         if pdu.octets.len() > pdu.room {
             return Err(self.too_long(pdu.announced));
         }
@@ -429,7 +429,7 @@ impl Interleaved {
                         position: pdu.position,
                         sdu,
                         cells: pdu.cells,
-                        clp: pdu.clp,
+                        cells_clp1: pdu.cells_clp1,
                         terms: pdu.terms,
                     };
                     (Fate::Delivered(Box::new(done)), None)
@@ -528,6 +528,7 @@ impl Reference {
             Fate::Held(cells) => (CellOutcome::Accepted, *cells),
             Fate::Delivered(done) => {
                 vc.stats.cells_delivered += done.cells;
+                vc.stats.cells_delivered_clp1 += done.cells_clp1;
                 vc.stats.pdus_delivered += 1;
                 vc.stats.pdus_lent += u64::from(done.terms.lent);
                 vc.stats.pdus_tagged += u64::from(done.terms.tagged);
@@ -576,7 +577,7 @@ impl Reference {
                 mid: sar.mid,
                 lent: done.terms.lent,
                 tagged: done.terms.tagged,
-                clp: done.clp,
+                clp: done.cells_clp1 > 0 || done.terms.tagged,
                 congested: cell.fields.pti & 2 != 0,
                 cells: done.cells as u32,
                 time: Time::from_ns(self.now_ns),
@@ -619,7 +620,7 @@ impl Reference {
                         position,
                         sdu,
                         cells: 1,
-                        clp: clp || terms.tagged,
+                        cells_clp1: clp.into(),
                         terms,
                     }))
                 }),

@@ -107,7 +107,8 @@ struct Partial {
     max_cells: u64,
     max_sdu: u64,
     terms: Terms,
-    clp: bool,
+    /// Cells of CLP 1.
+    cells_clp1: u64,
 }
 
 /// On what terms a PDU was accepted, and what it is charged to.
@@ -164,6 +165,7 @@ struct Vc {
 struct RefStats {
     cells_received: u64,
     cells_delivered: u64,
+    cells_delivered_clp1: u64,
     cells_discarded: Counts,
     pdus_delivered: u64,
     pdus_lent: u64,
@@ -509,6 +511,11 @@ impl Vc {
                 "cells_delivered",
                 ours.cells_delivered,
                 stats.cells_delivered,
+            ),
+            (
+                "cells_delivered_clp1",
+                ours.cells_delivered_clp1,
+                stats.cells_delivered_clp1,
             ),
             ("cells_held", self.held(), stats.cells_held),
             ("pdus_delivered", ours.pdus_delivered, stats.pdus_delivered),

@@ -61,6 +61,8 @@ struct Sender {
     done: u64,
     told: u64,
     cells: u64,
+    /// Of these, those of CLP 1.
+    cells_clp1: u64,
     pdus: u64,
     faults: u64,
     /// Of the AAL3/4 PDU before, and of the one that leaves.
@@ -127,6 +129,7 @@ impl Output {
             done: 0,
             told: 0,
             cells: 0,
+            cells_clp1: 0,
             pdus: 0,
             faults: 0,
             tags: [None; 2],
@@ -325,11 +328,13 @@ impl Output {
 
     /// What differs between the counters, if anything.
     pub(crate) fn difference(&self, id: VcId, tail_faults: u64, stats: &VcStats) -> Option<String> {
-        let (cells, pdus, faults) = self.senders.get(&id).map_or((0, 0, 0), |sender| {
-            (sender.cells, sender.pdus, sender.faults)
+        let sender = self.senders.get(&id);
+        let (cells, clp1, pdus, faults) = sender.map_or((0, 0, 0, 0), |sender| {
+            (sender.cells, sender.cells_clp1, sender.pdus, sender.faults)
         });
         let pairs = [
             ("cells_transmitted", cells, stats.cells_transmitted),
+            ("cells_transmitted_clp1", clp1, stats.cells_transmitted_clp1),
             ("pdus_transmitted", pdus, stats.pdus_transmitted),
             ("client_faults", faults + tail_faults, stats.client_faults),
         ];
@@ -416,6 +421,7 @@ impl Sender {
         {
             return Some(format!("cell {} of {cells}: other octets", self.sent));
         }
+        self.cells_clp1 += u64::from(clp);
         self.sent += 1;
         if last {
             self.sent = 0;

@@ -230,7 +230,7 @@ impl CellOfVc<'_> {
             max_cells: 1,
             max_sdu: 52,
             terms,
-            clp: self.fields.clp == 1 || terms.tagged,
+            cells_clp1: self.fields.clp.into(),
         };
         let pdu = self.publish(vc, &partial, sdu, (0, 0), 64);
         (CellOutcome::Delivered, Some(pdu))
@@ -285,7 +285,7 @@ impl CellOfVc<'_> {
             max_cells,
             max_sdu: u64::from(self.receive.max_sdu),
             terms,
-            clp: terms.tagged,
+            cells_clp1: 0,
         })
     }
 
@@ -377,7 +377,7 @@ impl CellOfVc<'_> {
     ) -> (CellOutcome, Option<ExpectedPdu>) {
         partial.payload.extend_from_slice(payload);
         partial.cells += 1;
-        partial.clp |= self.fields.clp == 1;
+        partial.cells_clp1 += u64::from(self.fields.clp);
         if !self.is_last() {
             // Where the next goes: until its turn comes, thousands of others have theirs.
             let next = partial.payload.spare_capacity_mut();
@@ -412,6 +412,7 @@ impl CellOfVc<'_> {
         vc.write_head = round_up_64(partial.position + room);
         vc.ends.push(vc.write_head);
         vc.queue_head += 1;
+        vc.stats.cells_delivered_clp1 += partial.cells_clp1;
         vc.stats.pdus_lent += u64::from(partial.terms.lent);
         vc.stats.pdus_tagged += u64::from(partial.terms.tagged);
         ExpectedPdu {
@@ -424,7 +425,7 @@ impl CellOfVc<'_> {
             mid: 0,
             lent: partial.terms.lent,
             tagged: partial.terms.tagged,
-            clp: partial.clp,
+            clp: partial.cells_clp1 > 0 || partial.terms.tagged,
             congested: self.fields.pti < 4 && self.fields.pti & 2 != 0,
             cells: partial.cells as u32,
             time: Time::from_ns(self.now_ns),

@@ -92,7 +92,7 @@ const OF_INTERFACE: Families<InterfaceInfo, 4> = [
 ];
 
 #[rustfmt::skip]
-const OF_CONNECTION: Families<ConnectionInfo, 16> = [
+const OF_CONNECTION: Families<ConnectionInfo, 22> = [
     ((Gauge, "at_risk", "", "1 where a guarantee cannot be kept for the time being"),
         |info| Some(flag(info.at_risk()))),
     ((Gauge, "can_grow", "", "1 where more was offered and not answered"),
@@ -123,6 +123,18 @@ const OF_CONNECTION: Families<ConnectionInfo, 16> = [
         |info| Some(info.stats.pdus_transmitted as f64)),
     ((Counter, "crossed", PDUS, "PDUs sent that crossed to another port as a whole"),
         |info| Some(info.stats.pdus_crossed as f64)),
+    ((Counter, "delivered_clp1", CELLS, "Cells of delivered PDUs that came with CLP 1"),
+        |info| Some(info.stats.cells_delivered_clp1 as f64)),
+    ((Counter, "transmitted_clp1", CELLS, "Cells sent with CLP 1"),
+        |info| Some(info.stats.cells_transmitted_clp1 as f64)),
+    ((Counter, "transmit_reserved", CELLS, "Slots of the reserved rate to send, used or not"),
+        |info| Some(info.slots.transmit.reserved as f64)),
+    ((Counter, "transmit_unoccupied", CELLS, "Reserved slots to send without a cell"),
+        |info| Some(info.slots.transmit.unoccupied as f64)),
+    ((Counter, "receive_reserved", CELLS, "Slots of the reserved rate to receive, used or not"),
+        |info| Some(info.slots.receive.reserved as f64)),
+    ((Counter, "receive_unoccupied", CELLS, "Reserved slots to receive without a cell"),
+        |info| Some(info.slots.receive.unoccupied as f64)),
     ((Counter, "client_faults", "", "Descriptors and indices that cannot be"),
         |info| Some(info.stats.client_faults as f64)),
 ];

@@ -8,7 +8,7 @@ pub(crate) mod tests;
 
 use std::fmt;
 
-use cellgate::{Address, ConnectionInfo, VcStats};
+use cellgate::{Address, ConnectionInfo, ConnectionSlots, VcStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -104,6 +104,10 @@ fn add(one: ConnectionInfo, other: ConnectionInfo) -> ConnectionInfo {
         risk: one.risk.filter(|risk| risk.now).or(other.risk),
         offer: one.offer.or(other.offer),
         stats: sum(&one.stats, &other.stats),
+        slots: ConnectionSlots {
+            transmit: one.slots.transmit.plus(other.slots.transmit),
+            receive: one.slots.receive.plus(other.slots.receive),
+        },
         address: Address::clone(&one.address),
         ..one
     }
@@ -113,12 +117,14 @@ fn sum(one: &VcStats, other: &VcStats) -> VcStats {
     let mut sum = VcStats {
         cells_received: one.cells_received + other.cells_received,
         cells_delivered: one.cells_delivered + other.cells_delivered,
+        cells_delivered_clp1: one.cells_delivered_clp1 + other.cells_delivered_clp1,
         cells_held: one.cells_held + other.cells_held,
         pdus_delivered: one.pdus_delivered + other.pdus_delivered,
         pdus_lent: one.pdus_lent + other.pdus_lent,
         pdus_tagged: one.pdus_tagged + other.pdus_tagged,
         cells_answered: one.cells_answered + other.cells_answered,
         cells_transmitted: one.cells_transmitted + other.cells_transmitted,
+        cells_transmitted_clp1: one.cells_transmitted_clp1 + other.cells_transmitted_clp1,
         pdus_transmitted: one.pdus_transmitted + other.pdus_transmitted,
         pdus_crossed: one.pdus_crossed + other.pdus_crossed,
         client_faults: one.client_faults + other.client_faults,

@@ -1,5 +1,6 @@
 //! The commands that talk to a running server (`cellgate serve`).
 
+pub(crate) mod charge;
 pub(crate) mod files;
 mod frame;
 mod growth;

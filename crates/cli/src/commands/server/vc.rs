@@ -421,6 +421,8 @@ fn in_full(info: &ConnectionInfo) -> String {
                 info.cpu_reserved_ppm, info.cpu_expected_ppm
             ),
         ],
+        ["slots to send".to_owned(), slots(&info.slots.transmit)],
+        ["slots to receive".to_owned(), slots(&info.slots.receive)],
         ["cells sent".to_owned(), stats.cells_transmitted.to_string()],
         ["PDUs sent".to_owned(), stats.pdus_transmitted.to_string()],
         ["of these, whole".to_owned(), stats.pdus_crossed.to_string()],
@@ -456,4 +458,14 @@ fn in_full(info: &ConnectionInfo) -> String {
         }
     }
     described(&rows)
+}
+
+fn slots(slots: &cellgate::Slots) -> String {
+    let cellgate::Slots {
+        clp0,
+        clp1,
+        unoccupied,
+        ..
+    } = slots;
+    format!("{clp0} with cells of CLP 0, {clp1} of CLP 1, {unoccupied} unoccupied")
 }

@@ -32,7 +32,7 @@ pub(super) struct Pdu {
     pub(super) btag: u8,
     pub(super) next_sn: u8,
     pub(super) mark: u8,
-    pub(super) clp: bool,
+    pub(super) cells_clp1: u16,
 }
 
 /// The few MIDs of a VC on which something is in progress. Few, so they are searched in a row.

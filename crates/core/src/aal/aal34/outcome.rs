@@ -29,8 +29,8 @@ pub struct Received {
     pub cells: u16,
     /// Multiplexing identification.
     pub mid: u16,
-    /// Some cell of the PDU had low priority (CLP 1).
-    pub clp: bool,
+    /// Cells of the PDU with low priority (CLP 1).
+    pub cells_clp1: u16,
 }
 
 /// A PDU in progress.

@@ -250,7 +250,7 @@ impl Reassembler {
             btag: header.btag,
             next_sn: (cell.sn + 1) % SarPdu::SNS,
             mark: 0,
-            clp,
+            cells_clp1: clp.into(),
         };
         self.mids.set(at, cell.mid, Mid::Open(pdu));
         self.held_cells += 1;
@@ -285,7 +285,7 @@ impl Reassembler {
             len,
             cells: 1,
             mid: cell.mid,
-            clp,
+            cells_clp1: clp.into(),
         })
     }
 
@@ -298,7 +298,7 @@ impl Reassembler {
         let outcome = match *self.mids.state(at) {
             Mid::Failing(reason) => Outcome::of(Verdict::Discarded(reason)),
             Mid::Open(mut pdu) => {
-                pdu.clp |= clp;
+                pdu.cells_clp1 += u16::from(clp);
                 match self.take(memory, cell, &mut pdu) {
                     Ok(None) => {
                         *self.mids.state(at) = Mid::Open(pdu);
@@ -363,7 +363,7 @@ impl Reassembler {
             len,
             cells: pdu.cells,
             mid: cell.mid,
-            clp: pdu.clp,
+            cells_clp1: pdu.cells_clp1,
         }))
     }
 

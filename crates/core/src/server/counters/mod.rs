@@ -5,7 +5,7 @@
 
 mod record;
 
-use super::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo};
+use super::{AdapterInfo, ConnectionInfo, ConnectionSlots, InterfaceInfo, ResourceInfo};
 use crate::Time;
 use crate::adapter::{PortStats, VcStats};
 use crate::queue::layout::counters::{
@@ -40,6 +40,8 @@ pub struct CounterRecord {
     pub receive_cell_s: u64,
     /// What happened on it.
     pub stats: VcStats,
+    /// The slots of its contract.
+    pub slots: ConnectionSlots,
 }
 
 /// An interface's counters.
@@ -218,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::adapter::{Discard, PortIndex};
-    use crate::contract::CellRate;
+    use crate::contract::{CellRate, Slots};
     use crate::server::{
         Histogram, Histograms, Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link,
         Resource, RestInfo, SharedCpu,
@@ -283,6 +285,8 @@ mod tests {
             pdus_transmitted: 9,
             pdus_crossed: 10,
             client_faults: 11,
+            cells_transmitted_clp1: 3,
+            cells_delivered_clp1: 1,
             ..VcStats::default()
         };
         stats.delays.max_ns = 12;
@@ -299,6 +303,10 @@ mod tests {
             pid: (number == 1).then_some(u32::MAX - 1),
             transmit: CellRate::new(8),
             stats,
+            slots: ConnectionSlots {
+                transmit: Slots::of(100, 8, 3),
+                receive: Slots::of(1, 2, 1),
+            },
             ..ConnectionInfo::new(number, address, "ubr,aal5")
         }
     }
@@ -456,6 +464,7 @@ mod tests {
             transmit_cell_s: 8,
             receive_cell_s: 0,
             stats: info(1).stats,
+            slots: info(1).slots,
         };
         let second = CounterRecord {
             number: 2,

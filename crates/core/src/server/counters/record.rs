@@ -2,11 +2,12 @@
 
 use super::{CounterRecord, InterfaceRecord};
 use crate::adapter::{DiscardCounts, PortStats, VcStats};
+use crate::contract::Slots;
 use crate::queue::Words;
 use crate::queue::layout::counters::{ADAPTER_LEN, INTERFACE_LEN, RECORD_LEN, RESOURCE_LEN};
 use crate::server::{
-    AdapterInfo, ConnectionInfo, Histogram, Histograms, Idle, InterfaceInfo, InterfaceState,
-    Resource, ResourceInfo, RestInfo, SharedCpu,
+    AdapterInfo, ConnectionInfo, ConnectionSlots, Histogram, Histograms, Idle, InterfaceInfo,
+    InterfaceState, Resource, ResourceInfo, RestInfo, SharedCpu,
 };
 
 /// Words of an address: a name of 15, two dots, 4 and 5 digits at most; the rest is 0.
@@ -147,7 +148,12 @@ impl Shows for ConnectionInfo {
             stats.pdus_tagged,
             stats.client_faults,
             stats.delays.max_ns,
+            stats.cells_transmitted_clp1,
+            stats.cells_delivered_clp1,
         ]);
+        for slots in [&self.slots.transmit, &self.slots.receive] {
+            to.words([slots.reserved, slots.unoccupied]);
+        }
         to.words(stats.delays.counts);
         to.words(stats.cells_discarded.iter().map(|(_, count)| count));
         to.words(stats.pdus_discarded.iter().map(|(_, count)| count));
@@ -171,12 +177,12 @@ impl Record for CounterRecord {
             can_grow: flags & CAN_GROW != 0,
             transmit_cell_s,
             receive_cell_s,
-            stats: stats(from),
+            ..counted(from)
         }
     }
 }
 
-fn stats<W: Words>(from: &mut Reader<'_, W>) -> VcStats {
+fn counted<W: Words>(from: &mut Reader<'_, W>) -> CounterRecord {
     // In the order in which they are written.
     let mut stats = VcStats {
         cells_transmitted: from.word(),
@@ -193,10 +199,30 @@ fn stats<W: Words>(from: &mut Reader<'_, W>) -> VcStats {
         ..VcStats::default()
     };
     stats.delays.max_ns = from.word();
+    stats.cells_transmitted_clp1 = from.word();
+    stats.cells_delivered_clp1 = from.word();
+    let [transmit, receive] = [from.words(), from.words()];
     stats.delays.counts = from.words();
     stats.cells_discarded = DiscardCounts::from(from.words());
     stats.pdus_discarded = DiscardCounts::from(from.words());
-    stats
+    let slots = |[reserved, unoccupied]: [u64; 2], cells: u64, clp1: u64| Slots {
+        reserved,
+        clp0: cells.saturating_sub(clp1),
+        clp1,
+        unoccupied,
+    };
+    CounterRecord {
+        stats,
+        slots: ConnectionSlots {
+            transmit: slots(
+                transmit,
+                stats.cells_transmitted,
+                stats.cells_transmitted_clp1,
+            ),
+            receive: slots(receive, stats.cells_delivered, stats.cells_delivered_clp1),
+        },
+        ..CounterRecord::default()
+    }
 }
 
 impl Shows for InterfaceInfo {

@@ -48,6 +48,7 @@ macro_rules! stats {
         r#"{
             "cells_received":97,
             "cells_delivered":64,
+            "cells_delivered_clp1":32,
             "cells_held":1,
             "cells_discarded":{"non_conforming":32},
             "pdus_delivered":2,
@@ -56,6 +57,7 @@ macro_rules! stats {
             "cells_answered":0,
             "pdus_discarded":{"non_conforming":1},
             "cells_transmitted":64,
+            "cells_transmitted_clp1":0,
             "pdus_transmitted":2,
             "pdus_crossed":0,
             "delays":{
@@ -129,7 +131,10 @@ macro_rules! connection {
             planned!(),
             r#","stats":"#,
             stats!(),
-            "}"
+            r#","slots":{
+                "transmit":{"reserved":1000,"clp0":64,"clp1":0,"unoccupied":936},
+                "receive":{"reserved":1000,"clp0":32,"clp1":32,"unoccupied":936}
+            }}"#
         )
     };
 }
@@ -202,7 +207,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":10,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":11,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{

@@ -44,7 +44,7 @@ const DEVICE: &[&str] = &["the network device", "any socket of its network names
 
 examples! { Request:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":10}}"#;
+        r#"{"hello":{"version":11}}"#;
     "describe", Self::Describe, r#""describe""#;
     "open", Self::Open(_),
         r#"{"open":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;

@@ -30,7 +30,7 @@ pub(crate) struct Open {
     next_sn: u8,
     pub(crate) since: u64,
     cells: u16,
-    clp: bool,
+    cells_clp1: u16,
     start: u64,
 }
 
@@ -133,7 +133,7 @@ impl Reference {
             next_sn: (sn + 1) % 16,
             since: now,
             cells: 1,
-            clp,
+            cells_clp1: clp.into(),
             start,
         };
         self.open.insert(mid, open);
@@ -157,7 +157,7 @@ impl Reference {
         *sdu = self.judge(&body[..li.into()])?;
         let octets = u64::from(li) - 8;
         let start = self.allocate(octets)?;
-        Ok(self.deliver(start, octets, sdu, (mid, 1, clp)))
+        Ok(self.deliver(start, octets, sdu, (mid, 1, clp.into())))
     }
 
     fn proceed(
@@ -182,7 +182,7 @@ impl Reference {
                 let octets = open.octets.len() as u64 - 8;
                 self.live.remove(&open.start);
                 *sdu = complete;
-                let about = (mid, open.cells, open.clp);
+                let about = (mid, open.cells, open.cells_clp1);
                 outcome(self.deliver(open.start, octets, sdu, about))
             }
             Err(reason) => {
@@ -227,7 +227,7 @@ impl Reference {
         open.octets = octets;
         open.next_sn = (sn + 1) % 16;
         open.cells += 1;
-        open.clp |= clp;
+        open.cells_clp1 += u16::from(clp);
         Ok(complete)
     }
 
@@ -279,7 +279,7 @@ impl Reference {
         start: u64,
         octets: u64,
         sdu: &[u8],
-        (mid, cells, clp): (u16, u16, bool),
+        (mid, cells, cells_clp1): (u16, u16, u16),
     ) -> Verdict {
         let end = start + octets.next_multiple_of(64);
         self.live.insert(start, end);
@@ -292,7 +292,7 @@ impl Reference {
             len: sdu.len() as u16,
             cells,
             mid,
-            clp,
+            cells_clp1,
         })
     }
 
