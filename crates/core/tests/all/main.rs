@@ -39,5 +39,6 @@ mod upper_inquiry;
 mod upper_msdl;
 mod upper_msnl;
 mod upper_rex;
+mod video_playout;
 mod wire;
 mod wire_pseudowire;
