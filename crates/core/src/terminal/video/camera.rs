@@ -215,7 +215,7 @@ impl Camera {
             frame: self.frame,
             index: self.index,
             count,
-            stamp: now,
+            stamp: self.made(self.frame),
         };
         shot.emit(&mut packet[at..]);
         self.counter = (self.counter + 1) & 0x0f;
