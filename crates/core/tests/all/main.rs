@@ -40,5 +40,7 @@ mod upper_msdl;
 mod upper_msnl;
 mod upper_rex;
 mod video_playout;
+mod video_sending;
 mod wire;
 mod wire_pseudowire;
+mod wire_ts;
