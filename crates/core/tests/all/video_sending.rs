@@ -5,6 +5,8 @@ use cellgate_core::terminal::video::{
     Camera, CameraTerms, Display, Flaws, Pace, Planted, Sending, SendingTerms, Shot, Sound,
 };
 use cellgate_core::wire::{Pcr, Pid, TS_LEN, TsAdaptation, TsHeader};
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
 
 const MS: u64 = 1_000_000;
 const BEGIN: u64 = 77_000 * MS;
@@ -133,17 +135,35 @@ fn what_comes_leaves_when_its_pdu_is_full_or_has_waited() {
 #[test]
 fn octets_between_packets_are_left_out_and_counted() {
     let mut sending = Sending::new(terms(Pace::Source));
-    let mut octets = vec![1, 2, 3];
-    octets.extend_from_slice(&packet(0, None));
+    let packets = |from: u8| (from..from + 3).flat_map(|number| packet(number, None));
+    let mut octets = vec![1, 0x47, 3];
+    octets.extend(packets(0));
     // It begins as a packet does, and is none.
     octets.extend_from_slice(&[0x47, 0, 0, 0]);
-    octets.extend_from_slice(&packet(1, None));
+    octets.extend(packets(3));
     octets.extend_from_slice(&[9; 50]);
-    sending.handle(Time::from_ns(BEGIN), &octets);
+    for part in octets.chunks(77) {
+        sending.handle(Time::from_ns(BEGIN), part);
+    }
     sending.end();
-    assert_eq!(left(&mut sending), [(0, 0, vec![0, 1])]);
+    let packets: Vec<_> = left(&mut sending).into_iter().map(|left| left.2).collect();
+    assert_eq!(packets, [[0, 1], [2, 3], [4, 5]]);
     let counts = sending.counts();
-    assert_eq!((counts.skipped_octets, counts.packets), (57, 2));
+    assert_eq!((counts.skipped_octets, counts.packets), (57, 6));
+}
+
+#[test]
+fn octets_that_are_no_stream_are_none() {
+    let mut rng = Pcg64Mcg::new(5);
+    let mut sending = Sending::new(terms(Pace::Source));
+    let mut octets = vec![0; 1_000_000];
+    rng.fill_bytes(&mut octets);
+    for part in octets.chunks(4_099) {
+        sending.handle(Time::from_ns(BEGIN), part);
+    }
+    sending.end();
+    // Three of 4,000 first octets are in a row by chance.
+    assert!(left(&mut sending).len() <= 3);
 }
 
 #[test]

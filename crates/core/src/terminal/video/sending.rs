@@ -55,12 +55,24 @@ const JUMP_NS: i64 = 1_000_000_000;
 /// Packets that are looked at for a reference: half a second of 100 Mbit/s.
 const AHEAD_PACKETS: usize = 1 << 15;
 
+/// First octets that have to be right in a row.
+const IN_A_ROW: usize = 3;
+
 #[derive(Clone, Debug)]
 struct Waiting {
     octets: [u8; TS_LEN],
     /// When it leaves; none: that is not known yet.
     due: Option<Time>,
     has_reference: bool,
+}
+
+/// What octets begin with.
+enum Step {
+    Packet(TsHeader),
+    /// No packet.
+    None,
+    /// That is not known before more have come.
+    More,
 }
 
 /// A stream on its way to its connection.
@@ -70,6 +82,8 @@ pub struct Sending<F: Flaws = Sound> {
     flaws: F,
     /// Octets that are no whole packet yet.
     part: Vec<u8>,
+    /// The octets before them were a packet.
+    in_step: bool,
     packets: VecDeque<Waiting>,
     /// Of these, the first so many have their time.
     timed: usize,
@@ -94,7 +108,8 @@ impl<F: Flaws> Sending<F> {
         Self {
             terms,
             flaws,
-            part: Vec::with_capacity(2 * TS_LEN),
+            part: Vec::with_capacity(IN_A_ROW * TS_LEN),
+            in_step: false,
             packets: VecDeque::new(),
             timed: 0,
             last: None,
@@ -128,19 +143,8 @@ impl<F: Flaws> Sending<F> {
 
     /// Octets have come, however they are cut.
     pub fn handle(&mut self, now: Time, octets: &[u8]) {
-        let mut octets = octets;
-        while !octets.is_empty() {
-            let missing = TS_LEN.saturating_sub(self.part.len()).min(octets.len());
-            let (next, rest) = octets.split_at(missing);
-            self.part.extend_from_slice(next);
-            octets = rest;
-            self.align();
-            if let Some(packet) = self.part.first_chunk::<TS_LEN>() {
-                let packet = *packet;
-                self.part.clear();
-                self.packet(now, &packet);
-            }
-        }
+        self.part.extend_from_slice(octets);
+        self.cut(now);
     }
 
     /// No more octets come.
@@ -151,21 +155,49 @@ impl<F: Flaws> Sending<F> {
         self.time_rest();
     }
 
-    /// Leaves out what stands before the first octet that can begin a packet.
-    fn align(&mut self) {
-        let begin = self.part.iter().position(|octet| *octet == TS_SYNC);
-        let begin = begin.unwrap_or(self.part.len());
-        self.counts.skipped_octets += begin as u64;
-        self.part.drain(..begin);
+    /// Takes packets off what has come, and leaves out what is none.
+    fn cut(&mut self, now: Time) {
+        let part = core::mem::take(&mut self.part);
+        let mut at = 0;
+        while let Some(packet) = part[at..].first_chunk::<TS_LEN>() {
+            match self.step(&part[at..]) {
+                Step::Packet(header) => {
+                    self.in_step = true;
+                    self.packet(now, packet, &header);
+                    at += TS_LEN;
+                }
+                Step::None => {
+                    self.in_step = false;
+                    let next = part[at + 1..].iter().position(|octet| *octet == TS_SYNC);
+                    let next = next.map_or(part.len(), |next| at + 1 + next);
+                    self.counts.skipped_octets += (next - at) as u64;
+                    at = next;
+                }
+                Step::More => break,
+            }
+        }
+        self.part = part;
+        self.part.drain(..at);
     }
 
-    fn packet(&mut self, now: Time, octets: &[u8; TS_LEN]) {
-        let Ok((header, _)) = TsHeader::parse(octets) else {
-            // It only looks like one: what is behind its first octet may be one.
-            self.counts.skipped_octets += 1;
-            self.part.extend_from_slice(&octets[1..]);
-            return self.align();
+    /// What octets begin with, at least a packet's. Behind what is none, one octet alone makes no
+    /// packet: those a packet's length behind it have to be right, too, as many as there are if
+    /// the octets end with a packet.
+    fn step(&self, octets: &[u8]) -> Step {
+        let header = octets.first_chunk().map(TsHeader::parse);
+        let Some(Ok((header, _))) = header else {
+            return Step::None;
         };
+        let mut firsts = octets.iter().step_by(TS_LEN).take(IN_A_ROW);
+        let is_enough = firsts.len() == IN_A_ROW || octets.len().is_multiple_of(TS_LEN);
+        match self.in_step || firsts.all(|octet| *octet == TS_SYNC) {
+            true if self.in_step || is_enough => Step::Packet(header),
+            true => Step::More,
+            false => Step::None,
+        }
+    }
+
+    fn packet(&mut self, now: Time, octets: &[u8; TS_LEN], header: &TsHeader) {
         let is_paced = self.terms.pace == Pace::References && !self.flaws.has(Planted::Unpaced);
         self.packets.push_back(Waiting {
             octets: *octets,
@@ -175,7 +207,7 @@ impl<F: Flaws> Sending<F> {
         if !is_paced {
             self.timed = self.packets.len();
         } else if let Some(pcr) = header.pcr() {
-            self.referenced(now, &header, pcr);
+            self.referenced(now, header, pcr);
         } else if self.packets.len() >= AHEAD_PACKETS {
             // It has no clock: it leaves as its contract lets it.
             self.counts.untimed += (self.packets.len() - self.timed) as u64;
