@@ -22,7 +22,9 @@ use serde_json::json;
 #[cfg(feature = "page")]
 use commands::page;
 use commands::server::files::{get, ls, put, serve as serve_files};
-use commands::server::{itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc, video};
+use commands::server::{
+    itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc, video,
+};
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim, upgrade_check};
 use words::Spelled;
 

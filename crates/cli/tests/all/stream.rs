@@ -59,11 +59,32 @@ impl Way<'_> {
     fn play(&self, source: &str, to: &str) -> Told {
         let (a, b) = (format!("a.{}", self.vc), format!("b.{}", self.vc));
         let recv = [
-            "stream", "recv", "--vc", &b, "--contract", CONTRACT, "--latency", LATENCY,
-            "--timeout", "2", "--json", "--to", to,
+            "stream",
+            "recv",
+            "--vc",
+            &b,
+            "--contract",
+            CONTRACT,
+            "--latency",
+            LATENCY,
+            "--timeout",
+            "2",
+            "--json",
+            "--to",
+            to,
         ];
-        let receiver = self.daemon.begin(&[&recv[..], &self.recv].concat(), "latency");
-        let send = ["stream", "send", "--vc", &a, "--contract", CONTRACT, "--json"];
+        let receiver = self
+            .daemon
+            .begin(&[&recv[..], &self.recv].concat(), "latency");
+        let send = [
+            "stream",
+            "send",
+            "--vc",
+            &a,
+            "--contract",
+            CONTRACT,
+            "--json",
+        ];
         let sent = self.daemon.ok(&[&send[..], &self.send, &[source]].concat());
         let received = receiver.stdout();
         Told {
@@ -87,13 +108,24 @@ fn way<'d>(daemon: &'d Daemon, vc: &'static str) -> Way<'d> {
 fn is_in_time(told: &Told) -> bool {
     let counts = &told.received["counts"];
     let none = [
-        "lost_pdus", "lost_packets", "continuity_errors", "errors", "not_ts", "early", "jumps",
-        "restarts", "untimed", "overruns",
+        "lost_pdus",
+        "lost_packets",
+        "continuity_errors",
+        "errors",
+        "not_ts",
+        "early",
+        "jumps",
+        "restarts",
+        "untimed",
+        "overruns",
     ];
     for key in none {
         assert_eq!(counts[key], 0, "{key}: {counts}");
     }
-    assert_eq!(counts["packets"], told.sent["counts"]["packets"], "{counts}");
+    assert_eq!(
+        counts["packets"], told.sent["counts"]["packets"],
+        "{counts}"
+    );
     assert_eq!(counts["released"], counts["packets"], "{counts}");
     let in_time = counts["late"] == 0 && counts["underruns"] == 0;
     if !in_time {
@@ -115,14 +147,24 @@ fn a_file_arrives_as_it_was_and_in_time() {
         let begun = Instant::now();
         let told = way.play(file, to);
         // 74 steps of 40 ms, and what lies behind them: a file leaves no faster than it plays.
-        assert!(begun.elapsed() > Duration::from_millis(2_900), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() > Duration::from_millis(2_900),
+            "{:?}",
+            begun.elapsed()
+        );
         assert_eq!(told.received["clock"], clock);
         let is_the_same = fs::read(&out).unwrap() == film;
         assert!(is_the_same, "other octets: {}", told.received);
         is_in_time(&told)
     };
-    assert!((0..TRIES).any(|_| arrives("pcr", "0.40")), "late in every try");
-    assert!((0..TRIES).any(|_| arrives("occupancy", "0.41")), "late in every try");
+    assert!(
+        (0..TRIES).any(|_| arrives("pcr", "0.40")),
+        "late in every try"
+    );
+    assert!(
+        (0..TRIES).any(|_| arrives("occupancy", "0.41")),
+        "late in every try"
+    );
 }
 
 #[test]
@@ -134,12 +176,19 @@ fn each_frame_of_a_camera_is_shown_in_time() {
         let told = way.play("test:25,3M,-80", "test");
         let display = &told.received["display"];
         let (on_time, late) = (&display["on_time"], &display["late"]);
-        assert_eq!(on_time.as_u64().unwrap() + late.as_u64().unwrap(), 50, "{display}");
+        assert_eq!(
+            on_time.as_u64().unwrap() + late.as_u64().unwrap(),
+            50,
+            "{display}"
+        );
         for key in ["missing", "missing_packets", "strange"] {
             assert_eq!(display[key], 0, "{key}: {display}");
         }
         // It is played the latency behind its arrival, or a little more than that.
-        assert!(display["delay_min_ns"].as_u64() >= Some(1_000_000_000), "{display}");
+        assert!(
+            display["delay_min_ns"].as_u64() >= Some(1_000_000_000),
+            "{display}"
+        );
         is_in_time(&told) && *late == 0
     };
     assert!((0..TRIES).any(|_| shown()), "late in every try");
@@ -158,8 +207,11 @@ fn what_a_line_loses_is_named_exactly_and_marked() {
     let of = |value: &Value| value.as_u64().expect("a number");
     let pdus = of(&counts["lost_pdus"]);
     assert!(pdus >= 5, "{counts}");
-    for (key, value) in [("lost_packets", counts), ("marked", counts), ("missing_packets", display)]
-    {
+    for (key, value) in [
+        ("lost_packets", counts),
+        ("marked", counts),
+        ("missing_packets", display),
+    ] {
         assert_eq!(value[key], 2 * pdus, "{key}: {} {}", counts, display);
     }
     // By name: pairs, each a PDU.
@@ -167,12 +219,18 @@ fn what_a_line_loses_is_named_exactly_and_marked() {
     let mut packets = 0;
     for range in named {
         let (from, to) = (of(&range[0]), of(&range[1]));
-        assert!(from.is_multiple_of(2) && !to.is_multiple_of(2) && from < to, "{display}");
+        assert!(
+            from.is_multiple_of(2) && !to.is_multiple_of(2) && from < to,
+            "{display}"
+        );
         packets += to - from + 1;
     }
     assert_eq!(packets, 2 * pdus);
     // Nothing else is missing, and what the adapter threw away was that.
-    assert_eq!(of(&counts["packets"]) + 2 * pdus, of(&told.sent["counts"]["packets"]));
+    assert_eq!(
+        of(&counts["packets"]) + 2 * pdus,
+        of(&told.sent["counts"]["packets"])
+    );
     let discarded = told.received["discarded"].as_object().unwrap();
     // A header that is damaged takes a cell to no VC, which is no PDU of this one.
     let thrown: u64 = discarded.values().map(of).sum();
@@ -184,7 +242,9 @@ fn what_a_line_loses_is_named_exactly_and_marked() {
     let marked = of(&told.received["counts"]["marked"]);
     let octets = fs::read(out).unwrap();
     let (packets, rest) = octets.as_chunks::<TS_LEN>();
-    let wrong = packets.iter().filter(|packet| TsHeader::parse(packet).unwrap().0.error);
+    let wrong = packets
+        .iter()
+        .filter(|packet| TsHeader::parse(packet).unwrap().0.error);
     assert!(marked > 0 && rest.is_empty());
     assert_eq!(wrong.count() as u64, marked);
     assert_eq!(packets.len() as u64, of(&told.sent["counts"]["packets"]));
@@ -198,7 +258,16 @@ fn what_a_pipe_brings_leaves_as_it_comes_and_reaches_a_socket() {
     player.set_read_timeout(limit).unwrap();
     let to = format!("udp:{}", player.local_addr().unwrap());
     let recv = [
-        "stream", "recv", "--vc", "b.0.44", "--contract", CONTRACT, "--timeout", "1", "--to", &to,
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.44",
+        "--contract",
+        CONTRACT,
+        "--timeout",
+        "1",
+        "--to",
+        &to,
     ];
     let receiver = daemon.begin(&recv, "latency");
     let film = film(5);
@@ -213,7 +282,15 @@ fn what_a_pipe_brings_leaves_as_it_comes_and_reaches_a_socket() {
         }
         played
     });
-    let send = ["stream", "send", "--vc", "a.0.44", "--contract", CONTRACT, "-"];
+    let send = [
+        "stream",
+        "send",
+        "--vc",
+        "a.0.44",
+        "--contract",
+        CONTRACT,
+        "-",
+    ];
     daemon.feed(&send, &film);
     receiver.stdout();
     assert!(reader.join().unwrap() == film);
@@ -222,16 +299,36 @@ fn what_a_pipe_brings_leaves_as_it_comes_and_reaches_a_socket() {
 #[test]
 fn what_a_socket_brings_is_sent() {
     let daemon = Daemon::start_beside(DAEMON);
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let out = daemon.path("out.ts");
     let to = out.to_str().unwrap();
     let recv = [
-        "stream", "recv", "--vc", "b.0.45", "--contract", CONTRACT, "--timeout", "4", "--to", to,
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.45",
+        "--contract",
+        CONTRACT,
+        "--timeout",
+        "4",
+        "--to",
+        to,
     ];
     let receiver = daemon.begin(&recv, "latency");
     let source = format!("udp:{free}");
     let send = [
-        "stream", "send", "--vc", "a.0.45", "--contract", CONTRACT, "--time", "3", &source,
+        "stream",
+        "send",
+        "--vc",
+        "a.0.45",
+        "--contract",
+        CONTRACT,
+        "--time",
+        "3",
+        &source,
     ];
     let sender = daemon.begin(&send, "sending on");
     let film = film(3);
@@ -252,37 +349,91 @@ fn json_tells_all_of_both_ends() {
     way.send = vec!["--time", "1"];
     let told = way.play("test:10,1M", "test:10");
     let keys = |value: &Value| -> Vec<String> {
-        value.as_object().expect("an object").keys().cloned().collect()
+        value
+            .as_object()
+            .expect("an object")
+            .keys()
+            .cloned()
+            .collect()
     };
     assert_eq!(
         keys(&told.sent),
-        ["address", "behind_max_ns", "contract", "counts", "scheduling"]
+        [
+            "address",
+            "behind_max_ns",
+            "contract",
+            "counts",
+            "scheduling"
+        ]
     );
     assert_eq!(
         keys(&told.sent["counts"]),
-        ["jumps", "packets", "pdus", "references", "skipped_octets", "untimed"]
+        [
+            "jumps",
+            "packets",
+            "pdus",
+            "references",
+            "skipped_octets",
+            "untimed"
+        ]
     );
     assert_eq!(
         keys(&told.received),
         [
-            "address", "bursts_ns", "clock", "clock_ppb", "contract", "counts", "discarded",
-            "dismissed", "display", "fill_ns", "latency_ns", "player_dropped", "player_gone",
-            "rate_ppb", "released_late_max_ns", "scheduling",
+            "address",
+            "bursts_ns",
+            "clock",
+            "clock_ppb",
+            "contract",
+            "counts",
+            "discarded",
+            "dismissed",
+            "display",
+            "fill_ns",
+            "latency_ns",
+            "player_dropped",
+            "player_gone",
+            "rate_ppb",
+            "released_late_max_ns",
+            "scheduling",
         ]
     );
     assert_eq!(
         keys(&told.received["counts"]),
         [
-            "anchors", "continuity_errors", "discontinuities", "early", "errors", "jumps", "late",
-            "lost_packets", "lost_pdus", "marked", "not_ts", "overruns", "packets", "pdus",
-            "released", "restarts", "underruns", "untimed",
+            "anchors",
+            "continuity_errors",
+            "discontinuities",
+            "early",
+            "errors",
+            "jumps",
+            "late",
+            "lost_packets",
+            "lost_pdus",
+            "marked",
+            "not_ts",
+            "overruns",
+            "packets",
+            "pdus",
+            "released",
+            "restarts",
+            "underruns",
+            "untimed",
         ]
     );
     assert_eq!(
         keys(&told.received["display"]),
         [
-            "delay_max_ns", "delay_min_ns", "late", "margin_min_ns", "missing", "missing_packets",
-            "named", "on_time", "packets", "strange",
+            "delay_max_ns",
+            "delay_min_ns",
+            "late",
+            "margin_min_ns",
+            "missing",
+            "missing_packets",
+            "named",
+            "on_time",
+            "packets",
+            "strange",
         ]
     );
     let cpu = told.received["scheduling"].as_str().unwrap();
@@ -296,7 +447,16 @@ fn bursts_of_the_contract_are_part_of_the_latency() {
     // (MBS - 1)(1/SCR - 1/PCR) = 399 (100 us - 25 us).
     let vbr = "vbr,aal5:pcr=40000,scr=10000,mbs=400,max_sdu=376";
     way.recv = vec!["--contract", vbr];
-    let recv = ["stream", "recv", "--vc", "b.0.47", "--contract", vbr, "--timeout", "1"];
+    let recv = [
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.47",
+        "--contract",
+        vbr,
+        "--timeout",
+        "1",
+    ];
     let receiver = daemon.begin(&recv, "latency 200ms, and 29925us for bursts");
     assert_eq!(receiver.stdout(), b"");
 }
@@ -315,12 +475,21 @@ fn bad_input_is_told_once_with_what_to_do() {
     let error = daemon.feed_fails(&send(&["-"]), &[]);
     assert!(error.contains("no transport packet came"), "{error}");
     let error = daemon.fails(2, &send(&["--pack", "3", "test"]));
-    assert!(error.contains("PDUs of 564 octets are longer than the contract's 376"), "{error}");
+    assert!(
+        error.contains("PDUs of 564 octets are longer than the contract's 376"),
+        "{error}"
+    );
     for (words, text) in [
         (["--pack", "0", "test"], "expected 1 to 348 packets"),
         (["--cpu", "11ms", "test"], "expected 10ms at most"),
-        (["--time", "9", "test:0"], "expected 1 to 1000 frames a second"),
-        (["--time", "9", "test:25,8M,0,1"], "expected test:FPS,BIT_S,PPM"),
+        (
+            ["--time", "9", "test:0"],
+            "expected 1 to 1000 frames a second",
+        ),
+        (
+            ["--time", "9", "test:25,8M,0,1"],
+            "expected test:FPS,BIT_S,PPM",
+        ),
         (["--time", "9", "udp:5004"], "expected ADDRESS:PORT"),
     ] {
         let error = daemon.fails(2, &send(&words));
@@ -328,7 +497,15 @@ fn bad_input_is_told_once_with_what_to_do() {
     }
     let error = daemon.fails(1, &send(&["nothing-here.ts"]));
     assert!(error.contains("nothing-here.ts"), "{error}");
-    let aal0 = ["stream", "send", "--vc", "a.0.48", "--contract", "ubr,aal0", "test"];
+    let aal0 = [
+        "stream",
+        "send",
+        "--vc",
+        "a.0.48",
+        "--contract",
+        "ubr,aal0",
+        "test",
+    ];
     let error = daemon.fails(2, &aal0);
     assert!(error.contains("name aal5 in it"), "{error}");
 
@@ -347,11 +524,29 @@ fn what_is_no_transport_stream_is_left_out_and_the_rest_is_played() {
     let out = daemon.path("out.ts");
     let to = out.to_str().unwrap();
     let recv = [
-        "stream", "recv", "--vc", "b.0.49", "--contract", CONTRACT, "--timeout", "2", "--plain",
-        "--json", "--to", to,
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.49",
+        "--contract",
+        CONTRACT,
+        "--timeout",
+        "2",
+        "--plain",
+        "--json",
+        "--to",
+        to,
     ];
     let receiver = daemon.begin(&recv, "latency");
-    let send = ["send", "--vc", "a.0.49", "--contract", CONTRACT, "--block", "376"];
+    let send = [
+        "send",
+        "--vc",
+        "a.0.49",
+        "--contract",
+        CONTRACT,
+        "--block",
+        "376",
+    ];
     let film = film(10);
     let mixed = [octets(376 * 3), film.clone(), octets(100)].concat();
     daemon.feed(&send, &mixed);
@@ -367,12 +562,23 @@ fn a_player_that_goes_away_ends_the_receiver_with_a_word() {
     let daemon = Daemon::start_beside(DAEMON);
     let recv = ["stream", "recv", "--vc", "b.0.50", "--contract", CONTRACT];
     let mut receiver = daemon.command(&recv);
-    receiver.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    receiver
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut receiver = receiver.spawn().unwrap();
     // The player ends before it has read anything.
     drop(receiver.stdout.take());
     let send = [
-        "stream", "send", "--vc", "a.0.50", "--contract", CONTRACT, "--time", "60", "test:25,3M",
+        "stream",
+        "send",
+        "--vc",
+        "a.0.50",
+        "--contract",
+        CONTRACT,
+        "--time",
+        "60",
+        "test:25,3M",
     ];
     let mut sender = daemon.command(&send).stderr(Stdio::null()).spawn().unwrap();
     let ended = receiver.wait_with_output().unwrap();
@@ -397,14 +603,41 @@ fn what_ffmpeg_makes_arrives_as_it_was() {
     let [from, to] = [&file, &out].map(|path| path.to_str().unwrap());
     let input = "testsrc2=size=320x240:rate=25";
     let made = Command::new("ffmpeg")
-        .args(["-loglevel", "error", "-f", "lavfi", "-i", input, "-f", "lavfi", "-i", "sine"])
-        .args(["-t", "3", "-c:v", "mpeg2video", "-c:a", "mp2", "-b:v", "1M", "-f", "mpegts", from])
+        .args([
+            "-loglevel",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            input,
+            "-f",
+            "lavfi",
+            "-i",
+            "sine",
+        ])
+        .args([
+            "-t",
+            "3",
+            "-c:v",
+            "mpeg2video",
+            "-c:a",
+            "mp2",
+            "-b:v",
+            "1M",
+            "-f",
+            "mpegts",
+            from,
+        ])
         .output()
         .unwrap();
     assert!(made.status.success(), "{} {}", stdout(&made), stderr(&made));
     let arrives = || {
         let told = way(&daemon, "0.51").play(from, to);
-        assert!(fs::read(&file).unwrap() == fs::read(&out).unwrap(), "{}", told.received);
+        assert!(
+            fs::read(&file).unwrap() == fs::read(&out).unwrap(),
+            "{}",
+            told.received
+        );
         is_in_time(&told)
     };
     assert!((0..TRIES).any(|_| arrives()), "late in every try");

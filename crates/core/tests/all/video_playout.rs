@@ -175,7 +175,13 @@ fn play<F: Flaws>(
             seen.first_late.get_or_insert(arrival - BEGIN);
         }
     }
-    release(&mut playout, arrived + 2 * SECOND, &mut ats, from, &mut seen);
+    release(
+        &mut playout,
+        arrived + 2 * SECOND,
+        &mut ats,
+        from,
+        &mut seen,
+    );
     seen.counts = *playout.counts();
     seen
 }
@@ -207,7 +213,8 @@ fn release<F: Flaws>(
             }
             let (header, at) = TsHeader::parse(&released.packet).unwrap();
             let number = number_of(&released.packet);
-            seen.released.push(number * 2 + u64::from(released.packet[at + 8]));
+            seen.released
+                .push(number * 2 + u64::from(released.packet[at + 8]));
             if header.pcr().is_none() {
                 continue;
             }
@@ -297,10 +304,7 @@ fn without_recovery_a_slow_clock_underruns_when_arithmetic_says_so() {
 }
 
 /// What happens to a stream at 30 s, and from then on.
-fn at_30<F: Flaws>(
-    flaws: F,
-    mut happens: impl FnMut(&mut Source, u64, &mut Sent),
-) -> Seen {
+fn at_30<F: Flaws>(flaws: F, mut happens: impl FnMut(&mut Source, u64, &mut Sent)) -> Seen {
     let number = 30 * 1_000 / STEP_MS * 2;
     let playout = Playout::with(terms(Recovery::Timestamps), flaws);
     play(playout, Source::new(20), 150, 100, |source, at, sent| {
@@ -422,7 +426,9 @@ fn the_rate_is_bounded<F: Flaws>(flaws: F) -> Result<(), String> {
     });
     let most = RATE_PPM_MAX.unsigned_abs() * 1_000;
     let is_so = seen.fastest_ppb <= most && seen.fastest_ppb > most / 2;
-    is_so.then_some(()).ok_or_else(|| format!("{} ppb", seen.fastest_ppb))?;
+    is_so
+        .then_some(())
+        .ok_or_else(|| format!("{} ppb", seen.fastest_ppb))?;
     is_whole(&seen.counts)
 }
 
@@ -438,9 +444,8 @@ fn losses_are_exact<F: Flaws>(flaws: F) -> Result<(), String> {
         // Where numbers begin anew one is lost, and so is the one before, or that behind.
         let edge = number % 1_024;
         let is_edge = edge == 255 || edge == 512 || edge == 768 || edge == 767;
-        sent.is_lost = number > 10
-            && number < last
-            && (is_edge || rng.next_u64().is_multiple_of(20));
+        sent.is_lost =
+            number > 10 && number < last && (is_edge || rng.next_u64().is_multiple_of(20));
         match sent.is_lost {
             true => lost += 1,
             false => kept.extend([number * 2, number * 2 + 1]),
@@ -452,7 +457,9 @@ fn losses_are_exact<F: Flaws>(flaws: F) -> Result<(), String> {
         && (seen.marks, seen.flagged) == (2 * lost, 2 * lost)
         && seen.released == kept
         && counts.late == 0;
-    is_so.then_some(()).ok_or_else(|| format!("{lost}: {counts:?}"))
+    is_so
+        .then_some(())
+        .ok_or_else(|| format!("{lost}: {counts:?}"))
 }
 
 fn a_full_buffer_drops_what_waited_longest<F: Flaws>(flaws: F) -> Result<(), String> {
@@ -465,7 +472,9 @@ fn a_full_buffer_drops_what_waited_longest<F: Flaws>(flaws: F) -> Result<(), Str
     let is_so = seen.fill_max == 10
         && counts.overruns > 0
         && counts.released + counts.overruns == counts.packets;
-    is_so.then_some(()).ok_or_else(|| format!("{} {counts:?}", seen.fill_max))
+    is_so
+        .then_some(())
+        .ok_or_else(|| format!("{} {counts:?}", seen.fill_max))
 }
 
 fn bursts_are_added_to_the_latency<F: Flaws>(flaws: F) -> Result<(), String> {

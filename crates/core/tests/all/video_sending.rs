@@ -47,7 +47,10 @@ fn left<F: Flaws>(sending: &mut Sending<F>) -> Left {
     while let Some(due) = sending.next_deadline() {
         now = now.max(due);
         let uu = sending.poll(now, &mut sdu).expect("it is due");
-        let packets = sdu.chunks(TS_LEN).map(|packet| packet[TS_LEN - 1]).collect();
+        let packets = sdu
+            .chunks(TS_LEN)
+            .map(|packet| packet[TS_LEN - 1])
+            .collect();
         left.push(((now.ns() - BEGIN) / 1_000, uu, packets));
     }
     left
@@ -123,7 +126,10 @@ fn each_planted_bug_of_sending_is_noticed() {
 fn what_comes_leaves_when_its_pdu_is_full_or_has_waited() {
     let mut sending = Sending::new(terms(Pace::Source));
     sending.handle(Time::from_ns(BEGIN), &packet(0, None));
-    assert_eq!(sending.poll(Time::from_ns(BEGIN + 9 * MS), &mut Vec::new()), None);
+    assert_eq!(
+        sending.poll(Time::from_ns(BEGIN + 9 * MS), &mut Vec::new()),
+        None
+    );
     let waits = Some(Time::from_ns(BEGIN + 10 * MS));
     assert_eq!(sending.next_deadline(), waits);
     sending.handle(Time::from_ns(BEGIN + 2 * MS), &packet(1, None));
@@ -272,7 +278,11 @@ fn a_display_judges_each_frame_when_it_is_to_be_shown() {
     let counts = display.end();
     let judged = (counts.on_time, counts.late, counts.missing, counts.strange);
     assert_eq!(judged, (6, 1, 3, 1), "{counts:?}");
-    let named: Vec<_> = counts.named.iter().flat_map(|(from, to)| *from..=*to).collect();
+    let named: Vec<_> = counts
+        .named
+        .iter()
+        .flat_map(|(from, to)| *from..=*to)
+        .collect();
     assert_eq!(named, gone);
     assert_eq!(counts.missing_packets, gone.len() as u64);
     assert_eq!(counts.margin_min_ns, Some(-(MS as i64)));

@@ -42,19 +42,66 @@ fn each_field_stands_where_the_standard_has_it() {
     // sync | error start priority PID | scrambling adaptation payload counter | length | flags
     let cases: &[(&[u8], TsHeader, usize)] = &[
         (&[0x47, 0x1f, 0xff, 0x10], PLAIN, 4),
-        (&[0x47, 0x9f, 0xff, 0x10], TsHeader { error: true, ..PLAIN }, 4),
-        (&[0x47, 0x5f, 0xff, 0x10], TsHeader { start: true, ..PLAIN }, 4),
+        (
+            &[0x47, 0x9f, 0xff, 0x10],
+            TsHeader {
+                error: true,
+                ..PLAIN
+            },
+            4,
+        ),
+        (
+            &[0x47, 0x5f, 0xff, 0x10],
+            TsHeader {
+                start: true,
+                ..PLAIN
+            },
+            4,
+        ),
         // Priority and scrambling are for others.
         (&[0x47, 0x3f, 0xff, 0xd0], PLAIN, 4),
-        (&[0x47, 0x01, 0x00, 0x1f], TsHeader { pid: pid(0x100), counter: 15, ..PLAIN }, 4),
-        (&[0x47, 0x10, 0x01, 0x17], TsHeader { pid: pid(0x1001), counter: 7, ..PLAIN }, 4),
+        (
+            &[0x47, 0x01, 0x00, 0x1f],
+            TsHeader {
+                pid: pid(0x100),
+                counter: 15,
+                ..PLAIN
+            },
+            4,
+        ),
+        (
+            &[0x47, 0x10, 0x01, 0x17],
+            TsHeader {
+                pid: pid(0x1001),
+                counter: 7,
+                ..PLAIN
+            },
+            4,
+        ),
         // An adaptation field of no octets: one of stuffing.
-        (&[0x47, 0x1f, 0xff, 0x30, 0], TsHeader { adaptation: adapted(nothing), ..PLAIN }, 5),
-        (&[0x47, 0x1f, 0xff, 0x30, 1, 0], TsHeader { adaptation: adapted(nothing), ..PLAIN }, 6),
+        (
+            &[0x47, 0x1f, 0xff, 0x30, 0],
+            TsHeader {
+                adaptation: adapted(nothing),
+                ..PLAIN
+            },
+            5,
+        ),
+        (
+            &[0x47, 0x1f, 0xff, 0x30, 1, 0],
+            TsHeader {
+                adaptation: adapted(nothing),
+                ..PLAIN
+            },
+            6,
+        ),
         (
             &[0x47, 0x1f, 0xff, 0x30, 1, 0x80],
             TsHeader {
-                adaptation: adapted(TsAdaptation { discontinuity: true, ..nothing }),
+                adaptation: adapted(TsAdaptation {
+                    discontinuity: true,
+                    ..nothing
+                }),
                 ..PLAIN
             },
             6,
@@ -62,37 +109,65 @@ fn each_field_stands_where_the_standard_has_it() {
         (
             &[0x47, 0x1f, 0xff, 0x30, 1, 0x40],
             TsHeader {
-                adaptation: adapted(TsAdaptation { random_access: true, ..nothing }),
+                adaptation: adapted(TsAdaptation {
+                    random_access: true,
+                    ..nothing
+                }),
                 ..PLAIN
             },
             6,
         ),
         // 182 octets leave one of payload, 183 none.
-        (&[0x47, 0x1f, 0xff, 0x30, 182, 0], TsHeader { adaptation: adapted(nothing), ..PLAIN }, 187),
+        (
+            &[0x47, 0x1f, 0xff, 0x30, 182, 0],
+            TsHeader {
+                adaptation: adapted(nothing),
+                ..PLAIN
+            },
+            187,
+        ),
         (
             &[0x47, 0x1f, 0xff, 0x20, 183, 0],
-            TsHeader { has_payload: false, adaptation: adapted(nothing), ..PLAIN },
+            TsHeader {
+                has_payload: false,
+                adaptation: adapted(nothing),
+                ..PLAIN
+            },
             188,
         ),
         // 33 bits of base, six reserved, nine of extension.
         (
             &[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0, 0, 0, 0, 0xfe, 0],
-            TsHeader { adaptation: adapted(with_pcr(1, 0)), ..PLAIN },
+            TsHeader {
+                adaptation: adapted(with_pcr(1, 0)),
+                ..PLAIN
+            },
             12,
         ),
         (
             &[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0, 0, 0, 0, 0x00, 1],
-            TsHeader { adaptation: adapted(with_pcr(0, 1)), ..PLAIN },
+            TsHeader {
+                adaptation: adapted(with_pcr(0, 1)),
+                ..PLAIN
+            },
             12,
         ),
         (
             &[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0x80, 0, 0, 0, 0x7f, 0x2b],
-            TsHeader { adaptation: adapted(with_pcr(1 << 32, 299)), ..PLAIN },
+            TsHeader {
+                adaptation: adapted(with_pcr(1 << 32, 299)),
+                ..PLAIN
+            },
             12,
         ),
         (
-            &[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0x2b],
-            TsHeader { adaptation: adapted(with_pcr((1 << 33) - 1, 299)), ..PLAIN },
+            &[
+                0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0x2b,
+            ],
+            TsHeader {
+                adaptation: adapted(with_pcr((1 << 33) - 1, 299)),
+                ..PLAIN
+            },
             12,
         ),
     ];
@@ -115,8 +190,14 @@ fn what_is_no_packet_is_named() {
         // Flags name a reference for which there is no room.
         (&[0x47, 0x1f, 0xff, 0x30, 1, 0x10], TsFault::Adaptation),
         (&[0x47, 0x1f, 0xff, 0x30, 6, 0x10], TsFault::Adaptation),
-        (&[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0, 0, 0, 0, 0x01, 0x2c], TsFault::Clock),
-        (&[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0, 0, 0, 0, 0x01, 0xff], TsFault::Clock),
+        (
+            &[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0, 0, 0, 0, 0x01, 0x2c],
+            TsFault::Clock,
+        ),
+        (
+            &[0x47, 0x1f, 0xff, 0x30, 7, 0x10, 0, 0, 0, 0, 0x01, 0xff],
+            TsFault::Clock,
+        ),
     ];
     for (octets, fault) in cases {
         assert_eq!(TsHeader::parse(&packet(octets)), Err(*fault), "{octets:x?}");
@@ -159,7 +240,10 @@ fn whatever_octets_come_nothing_panics_and_payload_is_in_the_packet() {
             packet[0] = 0x47;
         }
         if let Ok((header, at)) = TsHeader::parse(&packet) {
-            assert!(at <= TS_LEN && (at < TS_LEN) == header.has_payload, "{header:?}");
+            assert!(
+                at <= TS_LEN && (at < TS_LEN) == header.has_payload,
+                "{header:?}"
+            );
         }
     }
 }

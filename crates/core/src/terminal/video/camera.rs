@@ -113,7 +113,9 @@ impl Shot {
             .chain(self.count.to_be_bytes())
             .chain(self.stamp.ns().to_be_bytes())
             .chain([0]);
-        head.iter_mut().zip(octets).for_each(|(to, octet)| *to = octet);
+        head.iter_mut()
+            .zip(octets)
+            .for_each(|(to, octet)| *to = octet);
         let filled = rest.iter_mut().zip(0..);
         filled.for_each(|(to, at)| *to = filling(self.number, at));
     }

@@ -315,7 +315,9 @@ impl<F: Flaws> Playout<F> {
         };
         let stream_ns = ticks_to_ns(ticks);
         let due = playing.due(stream_ns);
-        let most = self.latency_ns().saturating_add(self.latency_ns().max(EARLY_NS));
+        let most = self
+            .latency_ns()
+            .saturating_add(self.latency_ns().max(EARLY_NS));
         if due.since_ns(arrival) > most && !self.flaws.has(Planted::LatencyCreeps) {
             self.counts.early += 1;
             return self.anchor(arrival, ticks);

@@ -141,7 +141,11 @@ impl Clock {
         let best = self.best.get_or_insert(now);
         // What the clock alone has changed within the window.
         let rate_ppt = if fills { playing.rate_ppt() } else { 0 };
-        let drift_ppt = if fills { self.observed_ppt } else { self.drift_ppt };
+        let drift_ppt = if fills {
+            self.observed_ppt
+        } else {
+            self.drift_ppt
+        };
         let of_clock = part(stream_ns - best.stream_ns, drift_ppt - rate_ppt);
         if now.seen_ns <= best.seen_ns.saturating_add(of_clock) {
             *best = now;
@@ -171,13 +175,7 @@ impl Clock {
     }
 
     /// The line below the minima, at `stream_ns`.
-    fn line(
-        &mut self,
-        best: Best,
-        stream_ns: i64,
-        playing: &Playing,
-        latency_ns: i64,
-    ) -> Steer {
+    fn line(&mut self, best: Best, stream_ns: i64, playing: &Playing, latency_ns: i64) -> Steer {
         if self.minima.len() == WINDOWS {
             self.minima.pop_front();
         }
@@ -236,11 +234,7 @@ fn lowest(points: &VecDeque<(i64, i64)>, drift_ppt: i64) -> (i64, i64) {
     let level = |point: &(i64, i64)| {
         i128::from(point.1) - i128::from(point.0) * i128::from(drift_ppt) / i128::from(PPT)
     };
-    points
-        .iter()
-        .copied()
-        .min_by_key(level)
-        .unwrap_or_default()
+    points.iter().copied().min_by_key(level).unwrap_or_default()
 }
 
 /// The edge of the lower convex hull over the middle of all points: a point of it, and its slope in

@@ -161,7 +161,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let bursts = TimeWord(terms.bursts_ns.next_multiple_of(1_000));
     match bursts.0 {
         0 => eprintln!("latency {}", args.latency),
-        _ => eprintln!("latency {}, and {bursts} for bursts of the contract", args.latency),
+        _ => eprintln!(
+            "latency {}, and {bursts} for bursts of the contract",
+            args.latency
+        ),
     }
     let mut player = Player {
         playout: Playout::new(terms),
@@ -178,7 +181,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (address, contract) = (connection.address(), connection.contract());
     let lost = Lost::at_the_end_of(connection, &before)?;
     if gone == Plays::Gone {
-        eprintln!("cellgate: the player has gone, behind {} packets", counts.released);
+        eprintln!(
+            "cellgate: the player has gone, behind {} packets",
+            counts.released
+        );
     }
     eprintln!("{}", line(&counts, &present));
     if lost.pdus() > 0 {

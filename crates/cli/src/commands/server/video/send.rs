@@ -123,7 +123,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }))?;
     }
     match counts.packets {
-        0 => anyhow::bail!("no transport packet came: expected MPEG-TS, as `ffmpeg -f mpegts` makes"),
+        0 => {
+            anyhow::bail!("no transport packet came: expected MPEG-TS, as `ffmpeg -f mpegts` makes")
+        }
         _ => Ok(Exit::Ok),
     }
 }
@@ -242,7 +244,10 @@ impl Way {
             counts.untimed > 0 && self.is_paced,
             "the file has no clock references: it leaves as fast as the contract lets it",
         );
-        once.tell(counts.jumps > 0, "the stream's clock jumps: it goes on behind");
+        once.tell(
+            counts.jumps > 0,
+            "the stream's clock jumps: it goes on behind",
+        );
         once.tell(
             self.behind_max_ns > BEHIND_NS || self.waited.1 > WAITED_NS,
             "the source outruns the contract: give more by pcr= or scr=",

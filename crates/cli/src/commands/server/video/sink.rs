@@ -233,7 +233,10 @@ mod tests {
         assert_eq!(of("test"), Ok(Named::Display { fps: 25 }));
         assert_eq!(of("test:50"), Ok(Named::Display { fps: 50 }));
         assert_eq!(of("-"), Ok(Named::File("-".into())));
-        assert_eq!(of("udp:127.0.0.1:5004"), Ok(Named::Udp(([127, 0, 0, 1], 5004).into())));
+        assert_eq!(
+            of("udp:127.0.0.1:5004"),
+            Ok(Named::Udp(([127, 0, 0, 1], 5004).into()))
+        );
         for text in ["test:0", "test:x", "udp:localhost"] {
             assert!(of(text).is_err(), "{text}");
         }

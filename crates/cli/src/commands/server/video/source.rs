@@ -198,7 +198,12 @@ mod tests {
         let address = "[::1]:5004".parse().unwrap();
         assert_eq!(of("udp:[::1]:5004"), Ok(Named::Udp(address)));
         for text in [
-            "udp:", "udp:5004", "test:0", "test:25,fast", "test:25,8M,9999", "test:25,8M,0,0",
+            "udp:",
+            "udp:5004",
+            "test:0",
+            "test:25,fast",
+            "test:25,8M,9999",
+            "test:25,8M,0,0",
         ] {
             assert!(of(text).is_err(), "{text}");
         }
