@@ -145,6 +145,7 @@ fn a_film_is_played_whole_and_in_time_beside_a_transfer_of_files() {
     let place = place.to_str().unwrap();
     let serve = ["serve-files", place, "--writable", "--vc", "b.0.70"];
     let server = daemon.begin(&serve, "serving");
+    let mut reason = String::new();
     for _ in 0..TRIES {
         let watch = Watch::begin(&daemon);
         let (told, files) = play(&daemon, &film_path, &out);
@@ -176,9 +177,9 @@ fn a_film_is_played_whole_and_in_time_beside_a_transfer_of_files() {
                 println!("ran video");
                 return;
             }
-            (false, Some(excuse)) => println!("void video: {excuse}: {counts}"),
+            (false, Some(excuse)) => reason = format!("{excuse}: {counts}"),
             (false, None) => panic!("{told}"),
         }
     }
-    println!("skipped video: void");
+    println!("void video: {reason}");
 }

@@ -6,6 +6,7 @@ use crate::Time;
 use crate::wire::TS_LEN;
 
 /// A packet that waits, or packets that are lost.
+#[expect(clippy::large_enum_variant, reason = "nearly all are packets")]
 #[derive(Clone, Debug)]
 pub(super) enum Held {
     /// A packet.
