@@ -73,8 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let needed = args.pack * TS_LEN;
     if usize::from(room) < needed {
         let text = format!(
-            "--pack {}: PDUs of {needed} octets are longer than the contract's {room}; give more by \
-             max_sdu=",
+            "--pack {}: PDUs of {needed} octets are longer than the contract's {room}; give more \
+             by max_sdu=",
             args.pack
         );
         return Err(Misuse(text).into());
