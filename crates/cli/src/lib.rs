@@ -23,7 +23,7 @@ use serde_json::json;
 use commands::page;
 use commands::server::files::{get, ls, put, serve as serve_files};
 use commands::server::{
-    charge, itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc,
+    charge, itf, msna, perf, ping, recv, relay, run, save, send, stats, top, tun, vc, video,
 };
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim, upgrade_check};
 use words::Spelled;
@@ -76,6 +76,7 @@ Examples:
     #[command(subcommand)]
     Sim(sim::Command),
     Stats(stats::Args),
+    Stream(video::Command),
     Top(top::Args),
     Tun(tun::Command),
     UpgradeCheck(upgrade_check::Args),
@@ -148,6 +149,7 @@ pub fn run() -> ExitCode {
         Command::ServeFiles(args) => serve_files::run_serve(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Stats(args) => stats::run(&args),
+        Command::Stream(command) => video::run(&command),
         Command::Top(args) => top::run(&args),
         Command::Tun(command) => tun::run(&command),
         Command::UpgradeCheck(args) => upgrade_check::run(&args),

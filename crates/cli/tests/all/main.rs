@@ -28,5 +28,6 @@ mod save;
 mod server;
 mod sim;
 mod sim_slots;
+mod stream;
 mod transfer;
 mod width;

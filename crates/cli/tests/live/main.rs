@@ -29,3 +29,4 @@ mod systemd;
 mod tun;
 mod two_hosts;
 mod upgrade;
+mod video;

@@ -14,6 +14,7 @@
 //! - [`OctetStream`]: the same on a stream of octets, whose transport loses nothing.
 //! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
 //! - [`unfinished`]: what is received, on a disk, until it has its name.
+//! - [`video`]: transport streams in time, from a camera to a display.
 
 mod buffers;
 mod carrier;
@@ -32,6 +33,7 @@ mod stack;
 mod status;
 mod stream;
 pub mod unfinished;
+pub mod video;
 mod window;
 
 pub use buffers::{

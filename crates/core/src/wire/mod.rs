@@ -17,6 +17,7 @@ mod prefix;
 pub mod pseudowire;
 mod rm;
 mod trailer;
+mod ts;
 mod udp_ip;
 
 pub use aal1::{Aal1Header, Aal1Place, Aal1Sequence, SnpVerdict};
@@ -38,4 +39,7 @@ pub use prefix::Prefix;
 pub use pseudowire::{CellMode, CellPseudowire, ControlWord, Pseudowire};
 pub use rm::{Rm, RmRate};
 pub use trailer::{TRAILER_LEN, Trailer};
+pub use ts::{
+    Pcr, Pid, TS_LEN, TS_SYNC, TsAdaptation, TsFault, TsHeader, ns_to_ticks, ticks_to_ns,
+};
 pub use udp_ip::{Addresses, IpVersion, MPLS_IN_UDP_LEN_MAX, MPLS_UDP_PORT, MplsInUdp};

@@ -39,5 +39,8 @@ mod upper_inquiry;
 mod upper_msdl;
 mod upper_msnl;
 mod upper_rex;
+mod video_playout;
+mod video_sending;
 mod wire;
 mod wire_pseudowire;
+mod wire_ts;

@@ -21,6 +21,7 @@ pub(crate) mod top;
 mod transfer;
 pub(crate) mod tun;
 pub(crate) mod vc;
+pub(crate) mod video;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

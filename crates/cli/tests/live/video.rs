@@ -1,0 +1,185 @@
+//! A film of H.264 and AAC over cells, beside a transfer of files that takes the rest of the line.
+//!
+//! Long form: `CELLGATE_VIDEO_SECONDS=600`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use crate::daemon::{Daemon, octets, stderr, stdout};
+use crate::gaps::Watch;
+
+const INTERFACES: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+                          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
+/// 10 Mbit/s of payload in PDUs of eight cells, for a film of 8.
+const CONTRACT: &str = "cbr,aal5:pcr=28000,max_sdu=376";
+const TRIES: usize = 3;
+/// Octets of a file that is put again and again.
+const FILE: usize = 4_000_000;
+
+fn seconds() -> u64 {
+    let asked = std::env::var("CELLGATE_VIDEO_SECONDS").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(8)
+}
+
+fn ffmpeg(words: &[&str]) -> Option<Output> {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-loglevel", "error", "-nostdin"]).args(words);
+    command.output().ok()
+}
+
+/// A film of so many seconds at 8 Mbit/s; none: this machine cannot make one.
+fn film(path: &Path, seconds: u64) -> bool {
+    let seconds = seconds.to_string();
+    let path = path.to_str().expect("text");
+    let input = "testsrc2=size=1280x720:rate=25";
+    let made = ffmpeg(&[
+        "-f",
+        "lavfi",
+        "-i",
+        input,
+        "-f",
+        "lavfi",
+        "-i",
+        "sine=frequency=440",
+        "-t",
+        &seconds,
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-b:v",
+        "7500k",
+        "-minrate",
+        "7500k",
+        "-maxrate",
+        "7500k",
+        "-bufsize",
+        "1500k",
+        "-nal-hrd",
+        "cbr",
+        "-c:a",
+        "aac",
+        "-muxrate",
+        "8M",
+        "-f",
+        "mpegts",
+        path,
+    ]);
+    made.is_some_and(|made| made.status.success())
+}
+
+/// The MD5 of each frame, of picture and sound.
+fn frames(path: &Path) -> String {
+    let path = path.to_str().expect("text");
+    let output = ffmpeg(&["-i", path, "-f", "framemd5", "-"]).expect("it ran before");
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+/// Puts files until `over`: how many.
+fn puts(daemon: &Daemon, over: &AtomicBool) -> u64 {
+    let file = daemon.path("file");
+    fs::write(&file, octets(FILE)).unwrap();
+    let file = file.to_str().unwrap();
+    let mut files = 0;
+    while !over.load(Ordering::Relaxed) {
+        let name = format!("file-{files}");
+        daemon.ok(&["put", file, &name, "--vc", "a.0.70"]);
+        files += 1;
+    }
+    files
+}
+
+/// Plays the film once: what the receiver says, and how many files were put beside it.
+fn play(daemon: &Daemon, film: &Path, out: &Path) -> (Value, u64) {
+    let to = out.to_str().expect("text");
+    let recv = [
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.60",
+        "--contract",
+        CONTRACT,
+        "--timeout",
+        "2",
+        "--json",
+        "--to",
+        to,
+    ];
+    let receiver = daemon.begin(&recv, "latency");
+    let over = AtomicBool::new(false);
+    let files = std::thread::scope(|scope| {
+        let files = scope.spawn(|| puts(daemon, &over));
+        let film = film.to_str().expect("text");
+        daemon.ok(&[
+            "stream",
+            "send",
+            "--vc",
+            "a.0.60",
+            "--contract",
+            CONTRACT,
+            film,
+        ]);
+        over.store(true, Ordering::Relaxed);
+        files.join().expect("it puts files")
+    });
+    let told = receiver.stdout();
+    (serde_json::from_slice(&told).expect("JSON"), files)
+}
+
+#[test]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
+fn a_film_is_played_whole_and_in_time_beside_a_transfer_of_files() {
+    let daemon = Daemon::start_told(INTERFACES);
+    let (film_path, out) = (daemon.path("film.ts"), daemon.path("out.ts"));
+    if !film(&film_path, seconds()) {
+        println!("skipped video: there is no ffmpeg that makes H.264 and AAC");
+        return;
+    }
+    let place = daemon.path("put");
+    fs::create_dir(&place).unwrap();
+    let place = place.to_str().unwrap();
+    let serve = ["serve-files", place, "--writable", "--vc", "b.0.70"];
+    let server = daemon.begin(&serve, "serving");
+    let mut reason = String::new();
+    for _ in 0..TRIES {
+        let watch = Watch::begin(&daemon);
+        let (told, files) = play(&daemon, &film_path, &out);
+        let stalls = watch.end();
+        let counts = &told["counts"];
+        let off = [
+            "lost_pdus",
+            "late",
+            "underruns",
+            "overruns",
+            "continuity_errors",
+            "jumps",
+        ];
+        let is_whole = off.iter().all(|key| counts[key] == 0);
+        match (is_whole, stalls.excuse()) {
+            (true, _) => {
+                assert!(
+                    fs::read(&film_path).unwrap() == fs::read(&out).unwrap(),
+                    "{told}"
+                );
+                assert_eq!(frames(&film_path), frames(&out));
+                assert!(files > 0, "no file was put beside it");
+                println!(
+                    "{} packets, at most {} us behind their due time; {files} files beside them",
+                    counts["packets"],
+                    told["released_late_max_ns"].as_u64().unwrap_or(0) / 1_000
+                );
+                server.kill();
+                println!("ran video");
+                return;
+            }
+            (false, Some(excuse)) => reason = format!("{excuse}: {counts}"),
+            (false, None) => panic!("{told}"),
+        }
+    }
+    println!("void video: {reason}");
+}

@@ -1,0 +1,64 @@
+//! Bugs on purpose in how video is sent and played.
+
+use crate::planted::planted;
+
+planted! {
+    /// Bugs that a test can switch on, to prove that the tests would notice them.
+    pub enum Planted {
+        /// A clock reference that begins anew is taken for one that goes back.
+        WrapIgnored,
+        /// The sender's clock is taken for the receiver's, whatever is seen of it.
+        DriftIgnored,
+        /// Its rate is followed, its phase is not.
+        PhaseIgnored,
+        /// The output's rate is not bounded.
+        RateUnbounded,
+        /// A packet that is due is released with the next.
+        ReleasedLate,
+        /// A gap in the PDUs' numbers counts one PDU too few.
+        GapMiscounted,
+        /// The first PDU behind the number 255 counts as a gap.
+        NumberWrapIgnored,
+        /// The error flag of a packet that stands for a lost one is not set.
+        ErrorFlagForgotten,
+        /// The anchor is kept where the clock jumps.
+        AnchorKept,
+        /// A discontinuity that is announced is not looked at.
+        DiscontinuityIgnored,
+        /// A stream that comes later for good stays late.
+        LateForGood,
+        /// Latency that has grown stays.
+        LatencyCreeps,
+        /// The buffer has no bound.
+        Unbounded,
+        /// Bursts of VBR are not counted into the latency.
+        BurstsForgotten,
+        /// The number of a PDU stays the same.
+        NumberKept,
+        /// A PDU goes on behind a clock reference.
+        PcrPassed,
+        /// A file's packets leave at once.
+        Unpaced,
+    }
+}
+
+/// Who may have a bug: of what ships nobody has, and the compiler removes the switches.
+pub trait Flaws {
+    /// Whether this bug is switched on.
+    fn has(&self, _bug: Planted) -> bool {
+        false
+    }
+}
+
+/// Has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sound;
+
+impl Flaws for Sound {}
+
+/// Has this one.
+impl Flaws for Planted {
+    fn has(&self, bug: Planted) -> bool {
+        *self == bug
+    }
+}
