@@ -16,15 +16,7 @@ fn daemon() -> Daemon {
         "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
     );
-    daemon.ok(&[
-        "vc",
-        "add",
-        "a.0.60",
-        "contract",
-        SENDS,
-        "direction",
-        "transmit",
-    ]);
+    daemon.ok(&["vc", "add", "a.0.60", "contract", SENDS]);
     daemon.ok(&["vc", "add", "b.0.60", "contract", RECEIVES]);
     daemon
 }

@@ -113,4 +113,5 @@ const ALL: &[&dyn Experiment] = &[
     &terminals::Figure11,
     &terminals::Stacks,
     &terminals::Disk,
+    &terminals::Figure12,
 ];

@@ -53,6 +53,11 @@ fn terminals_disk_is_as_recorded() {
 }
 
 #[test]
+fn terminals_figure_12_is_as_recorded() {
+    is_as_recorded("terminals-figure-12", &[]);
+}
+
+#[test]
 #[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
 fn checks_fail_when_what_they_judge_is_broken() {
     fails("terminals-figure-8", &[("copy_us", "1")], "T3");

@@ -5,6 +5,7 @@ mod crc;
 mod disk;
 mod figure_10;
 mod figure_11;
+mod figure_12;
 mod figure_8;
 mod figure_9;
 mod polling;
@@ -17,6 +18,7 @@ pub(in crate::experiments) use figure_8::Figure8;
 pub(in crate::experiments) use figure_9::Figure9;
 pub(in crate::experiments) use figure_10::Figure10;
 pub(in crate::experiments) use figure_11::Figure11;
+pub(in crate::experiments) use figure_12::Figure12;
 pub(in crate::experiments) use polling::Polling;
 pub(in crate::experiments) use stacks::Stacks;
 

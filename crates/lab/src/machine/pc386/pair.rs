@@ -238,12 +238,17 @@ impl Pair {
         }
     }
 
+    /// So many cells on the line.
+    pub(super) const fn time_of(&self, cells: u64) -> Ps {
+        Ps::new(self.cell_time.ps() * cells)
+    }
+
     /// The line takes cells one after the other; some are damaged. A packet is there with its last.
     fn carries(&mut self, from: usize, units: Vec<(Ps, Unit)>) {
         let delay = Ps::from_ns(self.config.line.delay_ns);
         for (at, mut unit) in units {
             let cells = unit.cells(self.config.stack);
-            let time = Ps::new(self.cell_time.ps() * cells);
+            let time = self.time_of(cells);
             let pc = &mut self.pcs[from];
             pc.begun = pc.free.max(at);
             let out = pc.begun.plus(time);
