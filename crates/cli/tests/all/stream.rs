@@ -618,7 +618,7 @@ fn a_stream_goes_on_while_its_daemon_is_replaced() {
         "--contract",
         CONTRACT,
         "--time",
-        "6",
+        "8",
         "test:25,3M",
     ];
     let sender = daemon.begin(&send, "sending on");
