@@ -592,6 +592,40 @@ fn a_player_that_goes_away_ends_the_receiver_with_a_word() {
 }
 
 #[test]
+fn a_source_that_outruns_its_contract_is_told_once_and_sent_whole() {
+    let daemon = Daemon::start_beside(DAEMON);
+    // Two seconds of 15 Mbit/s take five at 6.
+    let send = [
+        "stream",
+        "send",
+        "--vc",
+        "a.0.54",
+        "--contract",
+        CONTRACT,
+        "--time",
+        "2",
+        "--json",
+        "test:25,15M",
+    ];
+    let output = daemon.run(&send);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(
+        said.matches("outruns the contract: give more by pcr=")
+            .count(),
+        1,
+        "{said}"
+    );
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(
+        told["behind_max_ns"].as_u64() > Some(1_000_000_000),
+        "{told}"
+    );
+    let packets = told["counts"]["packets"].as_u64().unwrap();
+    assert!(packets > 2 * 15_000_000 / 8 / 188 * 95 / 100, "{told}");
+}
+
+#[test]
 fn a_stream_goes_on_while_its_daemon_is_replaced() {
     let mut daemon = Daemon::start_beside(DAEMON);
     let recv = [
