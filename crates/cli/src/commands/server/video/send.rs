@@ -239,6 +239,7 @@ impl Way {
         } else {
             *waited += now.since_ns(begun);
         }
+        self.tell();
         Ok(true)
     }
 
