@@ -26,6 +26,7 @@ mod region;
 mod take;
 mod terminal;
 mod upper;
+mod video;
 mod wrappings;
 
 pub use aal5::{aal5_reassembly, aal5_round_trip};
@@ -45,13 +46,14 @@ pub use payloads::payloads;
 pub use region::region;
 pub use terminal::{terminal, terminal_line};
 pub use upper::upper;
+pub use video::video;
 pub use wrappings::{frame, llc, pseudowire};
 
 /// A target: it panics if something is wrong.
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 24] = [
+pub const TARGETS: [(&str, Target); 25] = [
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),
@@ -69,6 +71,7 @@ pub const TARGETS: [(&str, Target); 24] = [
     ("terminal", terminal),
     ("terminal_line", terminal_line),
     ("files", files),
+    ("video", video),
     ("journal", journal),
     ("capture", capture),
     ("client", client),

@@ -18,7 +18,7 @@ const DAEMON: &str = "[adapter]\npin = false\nidle = \"sleep\"\n\
 /// Eight cells a PDU, and 6 Mbit/s of payload.
 const CONTRACT: &str = "cbr,aal5:pcr=20000,max_sdu=376";
 /// A machine that others keep busy is late by less.
-const LATENCY: &str = "1s";
+const LATENCY: &str = "2s";
 /// Runs of which one must not be disturbed by whatever else the machine does.
 const TRIES: usize = 5;
 
@@ -589,6 +589,141 @@ fn a_player_that_goes_away_ends_the_receiver_with_a_word() {
     assert!(sender.try_wait().unwrap().is_none());
     sender.kill().unwrap();
     sender.wait().unwrap();
+}
+
+#[test]
+fn a_source_that_outruns_its_contract_is_told_once_and_sent_whole() {
+    let daemon = Daemon::start_beside(DAEMON);
+    // Two seconds of 15 Mbit/s take five at 6.
+    let send = [
+        "stream",
+        "send",
+        "--vc",
+        "a.0.54",
+        "--contract",
+        CONTRACT,
+        "--time",
+        "2",
+        "--json",
+        "test:25,15M",
+    ];
+    let output = daemon.run(&send);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(
+        said.matches("outruns the contract: give more by pcr=")
+            .count(),
+        1,
+        "{said}"
+    );
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(
+        told["behind_max_ns"].as_u64() > Some(1_000_000_000),
+        "{told}"
+    );
+    let packets = told["counts"]["packets"].as_u64().unwrap();
+    assert!(packets > 2 * 15_000_000 / 8 / 188 * 95 / 100, "{told}");
+}
+
+#[test]
+fn a_stream_goes_on_while_its_daemon_is_replaced() {
+    let mut daemon = Daemon::start_beside(DAEMON);
+    let recv = [
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.52",
+        "--contract",
+        CONTRACT,
+        "--latency",
+        LATENCY,
+        "--timeout",
+        "3",
+        "--json",
+        "--to",
+        "test",
+    ];
+    let receiver = daemon.begin(&recv, "latency");
+    let send = [
+        "stream",
+        "send",
+        "--vc",
+        "a.0.52",
+        "--contract",
+        CONTRACT,
+        "--time",
+        "8",
+        "test:25,3M",
+    ];
+    let sender = daemon.begin(&send, "sending on");
+    std::thread::sleep(Duration::from_secs(1));
+    daemon.kill();
+    daemon.succeed();
+    let (code, said) = sender.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("the server is a new one"), "{said}");
+    let told: Value = serde_json::from_slice(&receiver.stdout()).unwrap();
+    let (counts, display) = (&told["counts"], &told["display"]);
+    assert_eq!(
+        (&counts["lost_pdus"], &counts["jumps"]),
+        (&0.into(), &0.into()),
+        "{counts}"
+    );
+    assert_eq!(
+        (&display["missing"], &display["missing_packets"]),
+        (&0.into(), &0.into())
+    );
+    let shown = [&display["on_time"], &display["late"]].map(|frames| frames.as_u64().unwrap());
+    assert_eq!(shown.iter().sum::<u64>(), 200, "{display}");
+}
+
+#[test]
+fn a_player_that_reads_nothing_costs_its_packets_and_nothing_else() {
+    let daemon = Daemon::start_beside(DAEMON);
+    let fifo = daemon.path("player");
+    let path = fifo.to_str().unwrap();
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+    // It opens the pipe, and reads nothing for as long as the receiver runs.
+    let player = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::File::open(fifo).unwrap()
+    });
+    let recv = [
+        "stream",
+        "recv",
+        "--vc",
+        "b.0.53",
+        "--contract",
+        "ubr,aal5:max_sdu=376",
+        "--latency",
+        "20ms",
+        "--timeout",
+        "1",
+        "--json",
+        "--to",
+        path,
+    ];
+    let receiver = daemon.begin(&recv, "latency");
+    let player = player.join().unwrap();
+    // 10 MB wait in chunks of few packets, more than there is room for.
+    let send = [
+        "stream",
+        "send",
+        "--vc",
+        "a.0.53",
+        "--contract",
+        "ubr,aal5:max_sdu=376",
+        "--time",
+        "4",
+        "test:1000,9M",
+    ];
+    daemon.ok(&send);
+    let told: Value = serde_json::from_slice(&receiver.stdout()).unwrap();
+    drop(player);
+    assert_eq!(told["counts"]["lost_pdus"], 0, "{told}");
+    assert!(told["player_dropped"].as_u64() > Some(0), "{told}");
+    assert_eq!(told["player_gone"], false, "{told}");
 }
 
 #[test]

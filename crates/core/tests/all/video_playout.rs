@@ -432,6 +432,22 @@ fn the_rate_is_bounded<F: Flaws>(flaws: F) -> Result<(), String> {
     is_whole(&seen.counts)
 }
 
+/// A stream that begins behind a burst has the latency of what comes sooner from the first second.
+fn a_first_packet_that_is_delayed_costs_no_latency<F: Flaws>(flaws: F) -> Result<(), String> {
+    let playout = Playout::with(terms(Recovery::Timestamps), flaws);
+    let seen = play(playout, Source::new(0), 10, 1, |_, number, sent| {
+        if number < 5 {
+            sent.delay = 60 * MS;
+        }
+    });
+    is_whole(&seen.counts)?;
+    let most = 100 * MS + JITTER;
+    let is_so = seen.most <= most && seen.least >= 100 * MS;
+    is_so
+        .then_some(())
+        .ok_or_else(|| format!("latency {} to {}", seen.least, seen.most))
+}
+
 /// PDUs that are lost are counted exactly, and marked.
 fn losses_are_exact<F: Flaws>(flaws: F) -> Result<(), String> {
     let mut lossy = terms(Recovery::Timestamps);
@@ -487,7 +503,7 @@ fn bursts_are_added_to_the_latency<F: Flaws>(flaws: F) -> Result<(), String> {
 
 type Scenario<F> = fn(F) -> Result<(), String>;
 
-fn scenarios<F: Flaws + Copy>() -> [(&'static str, Scenario<F>); 12] {
+fn scenarios<F: Flaws + Copy>() -> [(&'static str, Scenario<F>); 13] {
     [
         ("drift", drifts_for_minutes),
         ("wrap", a_wrap_is_no_jump),
@@ -498,6 +514,7 @@ fn scenarios<F: Flaws + Copy>() -> [(&'static str, Scenario<F>); 12] {
         ("longer path", a_longer_path_is_followed),
         ("stall", a_stall_leaves_no_latency),
         ("rate", the_rate_is_bounded),
+        ("first", a_first_packet_that_is_delayed_costs_no_latency),
         ("loss", losses_are_exact),
         ("full", a_full_buffer_drops_what_waited_longest),
         ("bursts", bursts_are_added_to_the_latency),

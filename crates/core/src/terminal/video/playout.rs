@@ -315,6 +315,15 @@ impl<F: Flaws> Playout<F> {
         };
         let stream_ns = ticks_to_ns(ticks);
         let due = playing.due(stream_ns);
+        if self.counts.released == 0
+            && due.since_ns(arrival) > self.latency_ns()
+            && !self.flaws.has(Planted::FirstBelieved)
+        {
+            // Nothing is played yet: the packet that came soonest is the anchor, and not the first.
+            let due = arrival.plus_ns(self.latency_ns());
+            self.playing = Some(Playing::new(stream_ns, due, self.clock.drift_ppt()));
+            return;
+        }
         let most = self
             .latency_ns()
             .saturating_add(self.latency_ns().max(EARLY_NS));

@@ -8,7 +8,7 @@ mod told;
 
 use std::time::Duration;
 
-use cellgate::Connection;
+use cellgate::{Connection, Error, Indication};
 use cellgate_core::TimeWord;
 use cellgate_core::contract::{Aal, TrafficContract};
 use cellgate_report::output::Exit;
@@ -51,6 +51,25 @@ fn scheduled(connection: &Connection, cpu: TimeWord) -> String {
         Ok(scheduling) => format!("{cpu} of CPU time in each 10ms: {scheduling}"),
         Err(error) => format!("no CPU time of its own: {error}"),
     }
+}
+
+/// Heeds what the server tells: one that comes after another has given nobody CPU time.
+fn heed(connection: &Connection, cpu: TimeWord) -> Result<(), Error> {
+    while let Some(indication) = connection.next_indication()? {
+        match indication {
+            Indication::Restarted => {
+                eprintln!(
+                    "cellgate: the server is a new one; {}",
+                    scheduled(connection, cpu)
+                );
+            }
+            Indication::AtRisk { reason } => {
+                eprintln!("cellgate: the contract cannot be kept for the time being: {reason}");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// CPU time that can be asked for.

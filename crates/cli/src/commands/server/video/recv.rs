@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::sink::{Named, Plays, Sink};
 use super::told::{Present, line, tell, word};
-use super::{Once, cpu, of_aal5, pack, scheduled};
+use super::{Once, cpu, heed, of_aal5, pack, scheduled};
 use crate::commands::server::lost::Lost;
 use crate::commands::server::recv::seconds;
 use crate::commands::server::transfer::Endpoint;
@@ -265,6 +265,7 @@ impl Player {
             );
             if shown.elapsed() >= args.interval {
                 shown = Instant::now();
+                heed(connection, args.cpu)?;
                 eprintln!("{}", line(self.playout.counts(), &self.present(now)));
             }
             let next = self.playout.next_deadline();

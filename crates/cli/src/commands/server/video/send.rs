@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use super::source::{Named, Source};
-use super::{Once, cpu, of_aal5, pack, scheduled};
+use super::{Once, cpu, heed, of_aal5, pack, scheduled};
 use crate::commands::server::recv::seconds;
 use crate::commands::server::transfer::Endpoint;
 use crate::commands::server::{Misuse, interrupted};
@@ -22,6 +22,8 @@ use crate::commands::server::{Misuse, interrupted};
 const LINGER: Duration = Duration::from_secs(30);
 /// How long a wait is that looks for signals between.
 const LOOK: Duration = Duration::from_millis(50);
+/// From one look at what the server tells to the next.
+const HEED_NS: u64 = 1_000_000_000;
 /// A source that is so far ahead of its contract outruns it.
 const BEHIND_NS: u64 = 1_000_000_000;
 /// A live source for which as much of a second was waited outruns it, too.
@@ -103,6 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         once: Once::default(),
         sdu: Vec::with_capacity(needed),
         behind_max_ns: 0,
+        cpu: args.cpu,
         waited: (MonotonicClock.now(), 0),
         is_paced: terms.pace == Pace::References,
     };
@@ -138,6 +141,7 @@ struct Way {
     once: Once,
     sdu: Vec<u8>,
     behind_max_ns: u64,
+    cpu: TimeWord,
     /// The present second's begin, and how long of it was waited for the connection.
     waited: (Time, u64),
     is_paced: bool,
@@ -150,6 +154,7 @@ impl Way {
         let mut buffer = vec![0; 1 << 16];
         let (mut readable, mut goes_on) = (false, true);
         let mut looked = MonotonicClock.now();
+        let mut heeded = looked;
         loop {
             loop {
                 let now = MonotonicClock.now();
@@ -189,6 +194,10 @@ impl Way {
                 None => return Ok(()),
             }
             looked = MonotonicClock.now();
+            if looked.since_ns(heeded) > HEED_NS {
+                heeded = looked;
+                heed(&self.connection, self.cpu)?;
+            }
         }
     }
 
@@ -230,6 +239,7 @@ impl Way {
         } else {
             *waited += now.since_ns(begun);
         }
+        self.tell();
         Ok(true)
     }
 

@@ -17,8 +17,9 @@ use super::source::socket;
 
 /// Packets of a datagram: what an Ethernet frame has room for.
 const DATAGRAM: usize = 7;
-/// Chunks that may wait for a pipe that is slow.
+/// Chunks that may wait for a pipe that is slow, and packets of each: 12 MB.
 const CHUNKS: usize = 1_024;
+const CHUNK: usize = 64;
 /// How long a player may take for what it has not read at the end.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -126,7 +127,13 @@ impl Sink {
     /// Plays a packet.
     pub(super) fn take(&mut self, now: Time, released: &Released) {
         match self {
-            Self::Pipe(pipe) => pipe.chunk.extend_from_slice(&released.packet),
+            Self::Pipe(pipe) => {
+                pipe.chunk.extend_from_slice(&released.packet);
+                if pipe.chunk.len() >= CHUNK * TS_LEN {
+                    // Whether it has gone is asked when all is taken.
+                    let _ = pipe.flush();
+                }
+            }
             Self::Udp { datagram, .. } => {
                 datagram.extend_from_slice(&released.packet);
                 if datagram.len() >= DATAGRAM * TS_LEN {

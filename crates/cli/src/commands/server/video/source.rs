@@ -162,9 +162,10 @@ impl Source {
             },
             Self::Camera(camera) => {
                 while to.wants()
+                    && let Some(made) = camera.next_deadline()
                     && let Some(packet) = camera.poll(now)
                 {
-                    to.handle(now, &packet);
+                    to.handle(made, &packet);
                 }
                 return Ok(camera.next_deadline().is_some());
             }
