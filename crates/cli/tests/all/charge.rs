@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::daemon::{Daemon, octets};
 use serde_json::Value;
 
-const SENDS: &str = "cbr,aal5,tx:pcr=20000,max_sdu=400,rx:none";
+const SENDS: &str = "cbr,aal5:tx:pcr=20000cps,max_sdu=400,rx:none";
 const CELL_S: u64 = 20_000;
 const RECEIVES: &str = "ubr,aal5:max_sdu=400";
 

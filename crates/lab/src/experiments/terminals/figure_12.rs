@@ -212,26 +212,42 @@ fn file_law(share: u64, camera: CameraTerms, alone: Rational) -> Rational {
     (alone * left.max(Rational::ZERO)).rounded(1)
 }
 
-/// The shallowest buffer that suffices: each frame's work is done in the order of the frames, as
-/// the processor is there for it.
+/// The shallowest buffer that suffices, by arithmetic: each frame's work is done in the order of
+/// the frames, as the processor is there for it; and the anchor is what comes soonest before
+/// anything is played.
 fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 {
     let counting = Camera::new(Time::ZERO, camera);
     let pdu = pdu_ps();
     let mut done = Ps::ZERO;
-    let (mut first, mut longest) = (Ps::ZERO, Ps::ZERO);
+    let mut longest = Ps::ZERO;
+    // When each frame was made, and how long its first PDU took.
+    let mut firsts = Vec::new();
     for frame in 0..frames {
         let made = frame * 1_000_000_000 / u64::from(camera.fps);
         let made = begun.plus(Ps::from_ns(made));
-        let begun = other.done(done.max(made), Ps::ZERO);
+        let turn = other.done(done.max(made), Ps::ZERO);
         let pdus = u64::from(counting.packets(frame)) / PACK as u64;
-        if frame == 0 {
-            first = other.done(begun, Ps::new(pdu)).since(made);
-        }
-        done = other.done(begun, Ps::new(pdus * pdu));
+        firsts.push((made, other.done(turn, Ps::new(pdu)).since(made)));
+        done = other.done(turn, Ps::new(pdus * pdu));
         longest = longest.max(done.since(made));
     }
     let forgiven = Ps::from_ns(2 * 1_000_000_000 / u64::from(camera.fps));
-    longest.since(first).since(forgiven).ns() / 1_000
+    let suffices = |latency: Ps| {
+        let mut anchor = Ps::MAX;
+        for (made, first) in &firsts {
+            let played = begun.plus(anchor).plus(latency);
+            if made.plus(*first) >= played {
+                break;
+            }
+            anchor = anchor.min(*first);
+        }
+        longest.since(anchor).since(forgiven) <= latency
+    };
+    let steps = (0..MOST_US).step_by(250);
+    let least = steps
+        .into_iter()
+        .find(|us| suffices(Ps::from_ns(us * 1_000)));
+    least.unwrap_or(MOST_US)
 }
 
 fn table(points: &[Point]) -> Table {
