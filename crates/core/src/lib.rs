@@ -26,8 +26,8 @@
 //! - [`application`]: a program's end of all that: what it asks, hears, may send and take. Does not
 //!   see the queues.
 //! - [`upper`]: what is in PDUs: IP and Ethernet over a connection. Does not know whose it is.
-//! - [`terminal`]: files in cells: each octet to its one place; video in time. Does not open files or
-//!   connections.
+//! - [`terminal`]: files in cells: each octet to its one place; video in time. Does not open files
+//!   or connections.
 //!
 //! Time is an argument everywhere: [`Time`], nanoseconds of a monotonic clock that the caller
 //! reads. So is chance: a [`FaultyLine`] does to the cells what a list says, an impaired

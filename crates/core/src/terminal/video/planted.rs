@@ -21,8 +21,8 @@ planted! {
         NumberWrapIgnored,
         /// The error flag of a packet that stands for a lost one is not set.
         ErrorFlagForgotten,
-        /// The first packet's delay is taken for the least, whatever comes sooner before anything is
-        /// played.
+        /// The first packet's delay is taken for the least, whatever comes sooner before anything
+        /// is played.
         FirstBelieved,
         /// The anchor is kept where the clock jumps.
         AnchorKept,

@@ -37,8 +37,8 @@ const PACKETS_MIN: u64 = 1 << 12;
 ///
 /// Each packet is played --latency behind the arrival of one that nothing has delayed, as far from
 /// the others as they were sent. The sender's clock is recovered, so that the buffer neither
-/// empties nor fills, whatever the clocks drift. Under a contract with bursts (`vbr`) what these
-/// wait for their sustained rate is added to the latency, and told.
+/// empties nor fills, whatever the clocks drift. Under a contract with bursts (`vbr`) their wait
+/// for the sustained rate is added to the latency, and told.
 ///
 /// Each second a line tells how it is; with --json an object does so at the end. A stream that
 /// jumps, begins anew or stands still is followed anew, and the latency stays. Exit code 0 also

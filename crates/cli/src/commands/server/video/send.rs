@@ -32,12 +32,11 @@ const WAITED_NS: u64 = 900_000_000;
 /// Send a transport stream, two packets in each PDU
 ///
 /// A pipe, a socket and the test camera leave as they come; a file leaves as its clock references
-/// say. Start `stream recv` at the other end first: what is sent before is lost.
+/// say. Start `stream recv` at the other end first: packets that leave before are lost.
 ///
 /// SOURCE is a file, `-` for standard input, `udp:ADDRESS:PORT` to listen there, or
 /// `test:FPS,BIT_S,PPM` for a camera of so many frames and bits a second whose clock is fast by so
-/// many parts in a million. Packets of 188 octets are taken, and what stands between them is left
-/// out and counted.
+/// many parts in a million. Octets between the packets of 188 octets are left out and counted.
 #[derive(clap::Args)]
 #[command(after_long_help = "\
 Examples:
