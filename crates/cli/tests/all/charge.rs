@@ -27,6 +27,7 @@ fn crosses(daemon: &Daemon, len: usize) {
             "recv",
             "--vc",
             "b.0.60",
+            "--take",
             "--timeout",
             "3",
             "-o",
@@ -34,7 +35,7 @@ fn crosses(daemon: &Daemon, len: usize) {
         ],
         "receiving on b.0.60",
     );
-    daemon.feed(&["send", "--vc", "a.0.60"], &octets(len));
+    daemon.feed(&["send", "--vc", "a.0.60", "--take"], &octets(len));
     receiver.end();
 }
 
@@ -52,13 +53,8 @@ fn slots(told: &Value, way: &str) -> [u64; 4] {
 #[test]
 fn each_cell_that_a_line_took_has_a_reason() {
     let daemon = daemon();
-    daemon.ok(&[
-        "itf",
-        "set",
-        "b",
-        "line",
-        "ber 1e-5 loss 0.5% duplicate 0.2% seed 7",
-    ]);
+    let line = "itf set b line ber 1e-5 loss 0.5% duplicate 0.2% seed 7";
+    daemon.ok(&line.split(' ').collect::<Vec<_>>());
     crosses(&daemon, 1_600_000);
     let ends = ["a.0.60", "b.0.60"].map(|address| {
         let told = told(&daemon, address);

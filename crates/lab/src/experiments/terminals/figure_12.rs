@@ -25,6 +25,8 @@ const SHARES: [u64; 6] = [40, 50, 60, 70, 85, 100];
 const LATENCIES_MS: [u64; 10] = [10, 20, 40, 60, 80, 120, 160, 200, 250, 300];
 /// A buffer deeper than any that is needed, in us.
 const MOST_US: u64 = 1_000_000;
+/// The playout begins anew where a packet is early by so much.
+const EARLY_MS: u64 = 100;
 const FPS: u32 = 25;
 const PDU_LEN: u16 = 8_192;
 
@@ -219,7 +221,7 @@ fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 
     let counting = Camera::new(Time::ZERO, camera);
     let pdu = pdu_ps();
     let mut done = Ps::ZERO;
-    let mut longest = Ps::ZERO;
+    let (mut shortest, mut longest) = (Ps::MAX, Ps::ZERO);
     // When each frame was made, and how long its first PDU took.
     let mut firsts = Vec::new();
     for frame in 0..frames {
@@ -227,7 +229,9 @@ fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 
         let made = begun.plus(Ps::from_ns(made));
         let turn = other.done(done.max(made), Ps::ZERO);
         let pdus = u64::from(counting.packets(frame)) / PACK as u64;
-        firsts.push((made, other.done(turn, Ps::new(pdu)).since(made)));
+        let first = other.done(turn, Ps::new(pdu)).since(made);
+        shortest = shortest.min(first);
+        firsts.push((made, first));
         done = other.done(turn, Ps::new(pdus * pdu));
         longest = longest.max(done.since(made));
     }
@@ -240,6 +244,10 @@ fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 
                 break;
             }
             anchor = anchor.min(*first);
+        }
+        // What comes so much sooner than the anchor is early, and the anchor from then on.
+        if anchor.since(shortest) > latency.max(Ps::from_ns(EARLY_MS * MS)) {
+            anchor = shortest;
         }
         longest.since(anchor).since(forgiven) <= latency
     };
