@@ -3,8 +3,8 @@
 use core::num::NonZeroU32;
 
 use cellgate_core::contract::{
-    Aal, CellRate, ContractError, ContractErrorKind as Kind, Excess, Jitter, Peak, Police,
-    ServiceCategory, Strictness, TrafficContract, TrafficDescriptor,
+    Aal, AbrWords, CellRate, ContractError, ContractErrorKind as Kind, Cutoff, Excess, Jitter,
+    Part, Peak, Police, ServiceCategory, Strictness, TrafficContract, TrafficDescriptor,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -502,6 +502,25 @@ fn random_descriptor(random: &mut Pcg64Mcg) -> TrafficDescriptor {
             .get(below(random, 4) as usize)
             .copied(),
         burst: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
+        abr: AbrWords::default(),
+    }
+}
+
+fn random_abr(random: &mut Pcg64Mcg) -> AbrWords {
+    let part = |random: &mut Pcg64Mcg, most| Part::one_of(1 << below(random, most));
+    let cdf = [None, Some(Cutoff::Never), part(random, 7).map(Cutoff::Part)];
+    AbrWords {
+        icr: CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0),
+        rif: part(random, 16).filter(|_| below(random, 2) == 0),
+        rdf: part(random, 16).filter(|_| below(random, 2) == 0),
+        cdf: cdf[below(random, 3) as usize],
+        nrm: Some(2 << below(random, 8)).filter(|_| below(random, 2) == 0),
+        trm_ns: Some(u64::from(1_000_000 + below(random, 99_000_000))),
+        adtf_ns: Some(10_000_000 * u64::from(1 + below(random, 1_023)))
+            .filter(|_| below(random, 2) == 0),
+        tbe: Some(below(random, 1 << 24)).filter(|_| below(random, 2) == 0),
+        frtt_ns: Some(1_000 * u64::from(below(random, 16_700_001)))
+            .filter(|_| below(random, 2) == 0),
     }
 }
 
@@ -513,8 +532,11 @@ fn random_contract(random: &mut Pcg64Mcg) -> TrafficContract {
     let police = [Police::Frame, Police::Cell, Police::Buffer].get(pick(4));
     let excess = [Excess::Discard, Excess::Tag, Excess::WhenIdle][pick(3)];
     let directions = pick(8);
-    let transmit = random_descriptor(random);
+    let mut transmit = random_descriptor(random);
     let mut receive = random_descriptor(random);
+    if category == Abr {
+        (transmit.abr, receive.abr) = (random_abr(random), random_abr(random));
+    }
     if below(random, 2) == 0 {
         // Most of it shared.
         let cdvt_ns = receive.cdvt_ns;
@@ -724,4 +746,56 @@ fn a_mistake_says_what_was_meant() {
         let strict = TrafficContract::parse(text, Strictness::Strict).unwrap_err();
         assert_eq!(strict.meant, None, "{text}");
     }
+}
+
+#[test]
+fn words_of_abr_have_their_ranges() {
+    let words = |text: &str| extended(text).transmit.unwrap().abr;
+    let text = "abr,aal5:pcr=1000,icr=64,rif=1/32,rdf=1,cdf=0,nrm=16,trm=50ms,adtf=1s,tbe=0,\
+                frtt=200us";
+    let read = AbrWords {
+        icr: CellRate::new(64),
+        rif: Part::one_of(32),
+        rdf: Part::one_of(1),
+        cdf: Some(Cutoff::Never),
+        nrm: Some(16),
+        trm_ns: Some(50_000_000),
+        adtf_ns: Some(1_000_000_000),
+        tbe: Some(0),
+        frtt_ns: Some(200_000),
+    };
+    assert_eq!(words(text), read);
+    assert_eq!(
+        words("abr:cdf=1/64").cdf,
+        Part::one_of(64).map(Cutoff::Part)
+    );
+    assert_eq!(words("abr"), AbrWords::default());
+    let refused = |text: &str| {
+        let error = text.parse::<TrafficContract>().unwrap_err();
+        (error.at, error.kind)
+    };
+    for (text, kind) in [
+        ("abr:rif=0", Kind::ExpectedPart),
+        ("abr:rif=1/3", Kind::ExpectedPart),
+        ("abr:rdf=1/65536", Kind::ExpectedPart),
+        ("abr:rdf=2/4", Kind::ExpectedPart),
+        ("abr:rdf=", Kind::ExpectedPart),
+        ("abr:cdf=1/128", Kind::CutoffRange),
+        ("abr:nrm=1", Kind::NrmRange),
+        ("abr:nrm=48", Kind::NrmRange),
+        ("abr:nrm=512", Kind::NrmRange),
+        ("abr:trm=101ms", Kind::TrmRange),
+        ("abr:trm=781us", Kind::TrmRange),
+        ("abr:adtf=9ms", Kind::AdtfRange),
+        ("abr:adtf=11s", Kind::AdtfRange),
+        ("abr:tbe=16777216", Kind::TbeRange),
+        ("abr:tbe=", Kind::TbeRange),
+        ("abr:frtt=17s", Kind::FrttRange),
+        ("abr:icr=0", Kind::NoRate),
+    ] {
+        let at = text.find('=').unwrap() + 1;
+        assert_eq!(refused(text), (at, kind), "{text}");
+    }
+    assert_eq!(refused("ubr:pcr=10,rif=1/16"), (11, Kind::NotAbr));
+    assert!(TrafficContract::parse("abr:rif=1/16", Strictness::Strict).is_err());
 }
