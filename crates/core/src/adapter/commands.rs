@@ -2,17 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::abr::Abr;
 use super::class::{class, guaranteed_cell_s};
 use super::loopback::Test;
 use super::reassembly::{Arrival, Reception};
-use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
+use super::vc::{Bounds, Cold, Framing, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
-    Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
-    Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive,
-    Refusal, Region, VcId, VcIndex, VcInfo, Work,
+    Aal, AbrTerms, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion,
+    Config, Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex,
+    Receive, Refusal, Region, VcId, VcIndex, VcInfo, Work,
 };
 use crate::Time;
 use crate::aal::{Memory, aal0};
+use crate::contract::AbrRate;
 use crate::wire::{CellFormat, PAYLOAD_LEN};
 
 /// A modification that waits for the end of the PDUs in progress.
@@ -354,6 +356,16 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             ..*request
         };
         cold.configure(now, tolerance);
+        match (
+            request.transmit.and_then(|transmit| transmit.abr),
+            &mut cold.abr,
+        ) {
+            (Some(terms), Some(abr)) => abr.modify(now, &terms),
+            (None, Some(_)) => cold.abr = None,
+            (Some(_), None) => cold.abr = Abr::new(request),
+            (None, None) => {}
+        }
+        vc.receiver.flags.framing = Framing::of(request.aal, request.is_available());
         if let Some(receive) = &request.receive {
             if board.planted(Planted::ModifyForgivesDebt) {
                 vc.receiver.police = None;
@@ -366,6 +378,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         if let Some(transmit) = &request.transmit {
             vc.sender.configure(transmit);
             self.schedule.modify(now, index, class(transmit, board));
+            if let Some(abr) = &mut cold.abr {
+                abr.allow(now, index, &mut self.schedule, &mut self.wanting);
+            }
         }
     }
 
@@ -678,11 +693,17 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
         });
         max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed) && bursts
     });
+    let abr = request.transmit.and_then(|transmit| transmit.abr);
+    let available = abr.is_none_or(|AbrTerms { transmit, .. }| {
+        let within = transmit.floor() <= AbrRate::of(transmit.icr) && transmit.icr <= transmit.pcr;
+        let best_effort = request.transmit.is_some_and(|way| way.rate.is_none());
+        request.aal == Aal::Aal5 && request.receive.is_some() && best_effort && within
+    });
     let some = request.receive.is_some() || request.transmit.is_some();
     let interleaving = request.aal.interleaving();
     let mids = interleaving
         .is_none_or(|interleaving| (1..=Interleaving::MIDS_MAX).contains(&interleaving.mids));
-    if receive && transmit && some && mids {
+    if receive && transmit && available && some && mids {
         Ok(())
     } else {
         Err(Refusal::BadParameter)
