@@ -2,6 +2,7 @@
 
 use super::losses::Losses;
 use super::plan::{Plan, Share};
+use super::rates::Rates;
 use super::{
     Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
     Opened, Precedence, Record, Refused, Request, RiskInfo,
@@ -225,6 +226,8 @@ pub(super) struct Connection {
     pub(super) lent_by_hand_until: Time,
     /// What its application knows of its losses.
     pub(super) losses: Losses,
+    /// What it knows of the rate that the network allows.
+    pub(super) rates: Rates,
 }
 
 impl Connection {
@@ -270,6 +273,7 @@ impl Connection {
             stats: VcStats::default(),
             lent_by_hand_until: Time::ZERO,
             losses: Losses::default(),
+            rates: Rates::default(),
         }
     }
 

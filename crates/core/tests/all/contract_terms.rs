@@ -71,6 +71,7 @@ const TRANSMIT: Transmit = Transmit {
     rate: None,
     cdvt_ns: 7,
     weight: 1,
+    abr: None,
     peak: None,
     max_sdu: u16::MAX,
     burst: 1,

@@ -84,14 +84,19 @@ impl TrafficDescriptor {
     pub fn abr_parameters(&self, line: CellRate) -> Result<AbrParameters, AbrWrong> {
         let words = &self.abr;
         let peak = self.pcr.or(self.max_pcr).unwrap_or(Peak::Max);
-        let pcr = peak.on(line);
         let floor = self.min_pcr.map_or(0, CellRate::cell_s);
-        if floor > pcr.cell_s() {
+        if let Peak::Rate(peak) = peak
+            && floor > peak.cell_s()
+        {
             return Err(AbrWrong::MinimumAbovePeak {
                 mcr: floor,
-                pcr: pcr.cell_s(),
+                pcr: peak.cell_s(),
             });
         }
+        // A floor above the line is for admission to refuse.
+        let pcr = self
+            .min_pcr
+            .map_or(peak.on(line), |mcr| mcr.max(peak.on(line)));
         let icr = words.icr.unwrap_or(pcr);
         let above = matches!(peak, Peak::Rate(peak) if icr > peak);
         if above || icr.cell_s() < floor {
