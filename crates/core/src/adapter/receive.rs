@@ -267,12 +267,14 @@ where
             board: self.board,
         };
         let framing = reception.vc.receiver.flags.framing;
-        if framing == Framing::Abr && user {
-            let reception = reception.apart();
-            if reception.available(fold, header, cells, count) {
-                self.touch(index);
+        if framing != Framing::Aal5 && (user || framing == Framing::Aal0) {
+            if framing == Framing::Abr {
+                let reception = reception.apart();
+                if reception.available(fold, header, cells, count) {
+                    self.touch(index);
+                }
+                return;
             }
-        } else if framing != Framing::Aal5 && (user || framing == Framing::Aal0) {
             for cell in cells.chunks_exact(stride) {
                 if framing == Framing::Aal0 {
                     reception.apart().aal0(header, cell);

@@ -21,6 +21,7 @@ mod oam;
 mod queue_layout;
 mod queue_model;
 mod schedule;
+mod schedule_abr;
 mod schedule_peak;
 mod schedule_reference;
 mod schedule_vbr;
