@@ -409,7 +409,7 @@ impl<B: Bugs> Server<B> {
                     let told = connection.losses.next(now, lost);
                     losing.extend(told.map(|told| (user, told)));
                     let told = connection.rates.next(now, info.stats.abr.as_ref());
-                    rated.extend(told.map(|told| (user, told)));
+                    rated.extend(told.map(|told| (connection.number, user, told)));
                 }
             }
         }
@@ -417,8 +417,9 @@ impl<B: Bugs> Server<B> {
             let indication = Indication::Losing { reason, pdus };
             self.tell(user, indication, Enclosed::Nothing);
         }
-        for (user, rate) in rated {
+        for (number, user, rate) in rated {
             self.tell(user, rate, Enclosed::Nothing);
+            self.announce(number, Change::Changed);
         }
     }
 

@@ -4,8 +4,9 @@ use core::cell::Cell;
 
 use cellgate_core::Time;
 use cellgate_core::contract::{
-    AbrParameters, AbrPlanted, AbrRate, CellRate, Destination, NextCell, Part, PrcaDestination,
-    PrcaParameters, PrcaSource, RateReason, Source,
+    AbrParameters, AbrPlanted, AbrRate, AbrWords, CellRate, ContractErrorKind as Kind, Cutoff,
+    Destination, NextCell, Part, PrcaDestination, PrcaParameters, PrcaSource, RateReason, Source,
+    Strictness, TrafficContract,
 };
 use cellgate_core::wire::{Rm, RmRate};
 
@@ -468,4 +469,56 @@ fn prca_falls_with_each_cell_and_is_restored_by_rm_cells() {
         }
     }
     assert_eq!(source.rate(), cells(64));
+}
+
+#[test]
+fn words_of_abr_have_their_ranges() {
+    let words = |text: &str| text.parse::<TrafficContract>().unwrap().transmit.unwrap().abr;
+    let text = "abr,aal5:pcr=1000,icr=64,rif=1/32,rdf=1,cdf=0,nrm=16,trm=50ms,adtf=1s,tbe=0,\
+                frtt=200us";
+    let read = AbrWords {
+        icr: CellRate::new(64),
+        rif: Part::one_of(32),
+        rdf: Part::one_of(1),
+        cdf: Some(Cutoff::Never),
+        nrm: Some(16),
+        trm_ns: Some(50_000_000),
+        adtf_ns: Some(1_000_000_000),
+        tbe: Some(0),
+        frtt_ns: Some(200_000),
+    };
+    assert_eq!(words(text), read);
+    assert_eq!(
+        words("abr:cdf=1/64").cdf,
+        Part::one_of(64).map(Cutoff::Part)
+    );
+    assert_eq!(words("abr"), AbrWords::default());
+    let refused = |text: &str| {
+        let error = text.parse::<TrafficContract>().unwrap_err();
+        (error.at, error.kind)
+    };
+    for (text, kind) in [
+        ("abr:rif=0", Kind::ExpectedPart),
+        ("abr:rif=1/3", Kind::ExpectedPart),
+        ("abr:rdf=1/65536", Kind::ExpectedPart),
+        ("abr:rdf=2/4", Kind::ExpectedPart),
+        ("abr:rdf=", Kind::ExpectedPart),
+        ("abr:cdf=1/128", Kind::CutoffRange),
+        ("abr:nrm=1", Kind::NrmRange),
+        ("abr:nrm=48", Kind::NrmRange),
+        ("abr:nrm=512", Kind::NrmRange),
+        ("abr:trm=101ms", Kind::TrmRange),
+        ("abr:trm=781us", Kind::TrmRange),
+        ("abr:adtf=9ms", Kind::AdtfRange),
+        ("abr:adtf=11s", Kind::AdtfRange),
+        ("abr:tbe=16777216", Kind::TbeRange),
+        ("abr:tbe=", Kind::TbeRange),
+        ("abr:frtt=17s", Kind::FrttRange),
+        ("abr:icr=0", Kind::NoRate),
+    ] {
+        let at = text.find('=').unwrap() + 1;
+        assert_eq!(refused(text), (at, kind), "{text}");
+    }
+    assert_eq!(refused("ubr:pcr=10,rif=1/16"), (11, Kind::NotAbr));
+    assert!(TrafficContract::parse("abr:rif=1/16", Strictness::Strict).is_err());
 }

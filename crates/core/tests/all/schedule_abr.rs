@@ -124,7 +124,7 @@ fn no_more_leaves_than_is_allowed_as_that_changes() {
                 1 | 2 => world.schedule.activate(world.now, A),
                 _ => {}
             }
-            let gap_ns = 1_000 * u64::from(1 + random.next_u32() % 300);
+            let gap_ns = 1_000 * u64::from(1 + random.next_u32() % 150);
             world.step(gap_ns);
             most += u128::from(allowed) * u128::from(gap_ns);
         }
@@ -135,7 +135,7 @@ fn no_more_leaves_than_is_allowed_as_that_changes() {
         assert!(sent > most / 40, "seed {seed}: {sent} of {most}");
         let guaranteed = u128::from(world.now.since_ns(begin)) * 60_000 / 1_000_000_000;
         let lost = guaranteed.saturating_sub(world.sent[2].into());
-        assert!(lost * 20 < guaranteed, "seed {seed}: {lost}");
+        assert!(lost * 100 < guaranteed, "seed {seed}: {lost}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! ABR live: two adapters with a line between them each way, and whatever happens to RM cells there.
+//! ABR at two adapters with a line between them each way, and whatever happens to RM cells there.
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
