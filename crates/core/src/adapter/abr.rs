@@ -19,10 +19,14 @@ use super::receive::Batch;
 use super::schedule::Schedule;
 use super::transmit::Turn;
 use super::vc::Cold;
-use super::{Adapter, Attachment, Board, Discard, OpenRequest, Planted, Region, VcIndex, Work};
+use super::{
+    Aal, Adapter, Attachment, Board, Discard, OpenRequest, Planted, Region, VcIndex, Work,
+};
 use crate::Time;
 use crate::aal::aal5;
-use crate::contract::{AbrParameters, AbrPlanted, Destination, Gcra, NextCell, RateReason, Source};
+use crate::contract::{
+    AbrParameters, AbrPlanted, AbrRate, Destination, Gcra, NextCell, RateReason, Source,
+};
 use crate::wire::{CellFormat, Checked, Header, PAYLOAD_LEN, Pti, Rm, VpiVci};
 
 /// What a contract of ABR says of both directions.
@@ -97,6 +101,12 @@ impl Wanting {
             touched: Vec::with_capacity(vcs),
             slow: Vec::with_capacity(vcs),
         }
+    }
+
+    /// A VC is closed, or has ABR no more.
+    pub(super) fn forget(&mut self, vc: VcIndex) {
+        self.touched.retain(|other| *other != vc);
+        self.slow.retain(|other| *other != vc);
     }
 }
 
@@ -209,6 +219,28 @@ impl Abr {
             },
         }
     }
+}
+
+impl Cold {
+    /// Its contract has changed to that of `request`.
+    pub(super) fn follow_abr(&mut self, now: Time, request: &OpenRequest) {
+        let terms = request.transmit.and_then(|transmit| transmit.abr);
+        match (terms, &mut self.abr) {
+            (Some(terms), Some(abr)) => abr.modify(now, &terms),
+            (Some(_), None) => self.abr = Abr::new(request),
+            (None, _) => self.abr = None,
+        }
+    }
+}
+
+/// Whether an adapter serves the ABR of a request, if it has any.
+pub(super) fn abr_is_served(request: &OpenRequest) -> bool {
+    let abr = request.transmit.and_then(|transmit| transmit.abr);
+    abr.is_none_or(|AbrTerms { transmit, .. }| {
+        let within = transmit.floor() <= AbrRate::of(transmit.icr) && transmit.icr <= transmit.pcr;
+        let best_effort = request.transmit.is_some_and(|way| way.rate.is_none());
+        request.aal == Aal::Aal5 && request.receive.is_some() && best_effort && within
+    })
 }
 
 type Taken = Result<(), Discard>;

@@ -2,19 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::abr::Abr;
+use super::abr::abr_is_served;
 use super::class::{class, guaranteed_cell_s};
 use super::loopback::Test;
 use super::reassembly::{Arrival, Reception};
 use super::vc::{Bounds, Cold, Framing, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
-    Aal, AbrTerms, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion,
-    Config, Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex,
-    Receive, Refusal, Region, VcId, VcIndex, VcInfo, Work,
+    Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
+    Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive,
+    Refusal, Region, VcId, VcIndex, VcInfo, Work,
 };
 use crate::Time;
 use crate::aal::{Memory, aal0};
-use crate::contract::AbrRate;
 use crate::wire::{CellFormat, PAYLOAD_LEN};
 
 /// A modification that waits for the end of the PDUs in progress.
@@ -356,14 +355,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             ..*request
         };
         cold.configure(now, tolerance);
-        match (
-            request.transmit.and_then(|transmit| transmit.abr),
-            &mut cold.abr,
-        ) {
-            (Some(terms), Some(abr)) => abr.modify(now, &terms),
-            (None, Some(_)) => cold.abr = None,
-            (Some(_), None) => cold.abr = Abr::new(request),
-            (None, None) => {}
+        cold.follow_abr(now, request);
+        if cold.abr.is_none() {
+            self.wanting.forget(index);
         }
         vc.receiver.flags.framing = Framing::of(request.aal, request.is_available());
         if let Some(receive) = &request.receive {
@@ -551,6 +545,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             self.paths.close(port, address.vpi());
         }
         self.schedule.close(vc.index);
+        self.wanting.forget(vc.index);
         self.timeouts.remove(vc.index);
         self.skipped[at] = 0;
         self.free.push(vc.index);
@@ -693,12 +688,7 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
         });
         max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed) && bursts
     });
-    let abr = request.transmit.and_then(|transmit| transmit.abr);
-    let available = abr.is_none_or(|AbrTerms { transmit, .. }| {
-        let within = transmit.floor() <= AbrRate::of(transmit.icr) && transmit.icr <= transmit.pcr;
-        let best_effort = request.transmit.is_some_and(|way| way.rate.is_none());
-        request.aal == Aal::Aal5 && request.receive.is_some() && best_effort && within
-    });
+    let available = abr_is_served(request);
     let some = request.receive.is_some() || request.transmit.is_some();
     let interleaving = request.aal.interleaving();
     let mids = interleaving

@@ -350,7 +350,9 @@ fn destination_6() -> Checked {
     same("CLP", clp, [false, true])
 }
 
-const RULES: [(&str, fn() -> Checked); 17] = [
+type Rule = (&'static str, fn() -> Checked);
+
+const RULES: [Rule; 17] = [
     ("source 1", source_1),
     ("source 2", source_2),
     ("source 3a", source_3a),
@@ -473,7 +475,13 @@ fn prca_falls_with_each_cell_and_is_restored_by_rm_cells() {
 
 #[test]
 fn words_of_abr_have_their_ranges() {
-    let words = |text: &str| text.parse::<TrafficContract>().unwrap().transmit.unwrap().abr;
+    let words = |text: &str| {
+        text.parse::<TrafficContract>()
+            .unwrap()
+            .transmit
+            .unwrap()
+            .abr
+    };
     let text = "abr,aal5:pcr=1000,icr=64,rif=1/32,rdf=1,cdf=0,nrm=16,trm=50ms,adtf=1s,tbe=0,\
                 frtt=200us";
     let read = AbrWords {

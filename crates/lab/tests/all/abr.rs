@@ -552,7 +552,9 @@ fn slow_reader(bug: Option<Planted>) -> Checked {
     )
 }
 
-const SCENES: [(&str, fn(Option<Planted>) -> Checked); 7] = [
+type Scene = (&'static str, fn(Option<Planted>) -> Checked);
+
+const SCENES: [Scene; 7] = [
     ("places", places),
     ("marks", marks),
     ("silence", silence),
