@@ -72,7 +72,7 @@ mod tests {
                 weight: u32::MAX,
                 abr: parameters.map(|one| AbrTerms {
                     transmit: one,
-                    receive: one,
+                    rm: one.pcr,
                 }),
                 peak: rate,
                 max_sdu: u16::MAX,

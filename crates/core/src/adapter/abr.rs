@@ -25,17 +25,17 @@ use super::{
 use crate::Time;
 use crate::aal::aal5;
 use crate::contract::{
-    AbrParameters, AbrPlanted, AbrRate, Destination, Gcra, NextCell, RateReason, Source,
+    AbrParameters, AbrPlanted, AbrRate, CellRate, Destination, Gcra, NextCell, RateReason, Source,
 };
 use crate::wire::{CellFormat, Checked, Header, PAYLOAD_LEN, Pti, Rm, VpiVci};
 
-/// What a contract of ABR says of both directions.
+/// What a contract of ABR says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AbrTerms {
     /// Of what is sent.
     pub transmit: AbrParameters,
-    /// Of what the peer sends.
-    pub receive: AbrParameters,
+    /// RM cells a second that a peer which keeps its own parameters sends at most.
+    pub rm: CellRate,
 }
 
 /// How a VC of ABR has fared.
@@ -116,9 +116,8 @@ const NONE: fn(AbrPlanted) -> bool = |_| false;
 /// The budget of RM cells: what a peer that keeps the rules sends, 64 of them at once.
 fn police(terms: &AbrTerms) -> Gcra {
     const AT_ONCE: u64 = 64;
-    let rate = terms.receive.rm_cell_s(Some(&terms.transmit));
-    let apart = crate::contract::Increment::of(rate);
-    Gcra::new(rate, apart.times_ns(AT_ONCE - 1).max(50_000_000))
+    let apart = crate::contract::Increment::of(terms.rm);
+    Gcra::new(terms.rm, apart.times_ns(AT_ONCE - 1).max(50_000_000))
 }
 
 impl Abr {

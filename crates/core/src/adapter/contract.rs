@@ -460,9 +460,10 @@ impl Context<'_> {
             let parameters = way.abr_parameters(line);
             parameters.map_err(Unserved::AbrParameters)
         };
+        let transmit = parameters(transmit)?;
         Ok(Some(AbrTerms {
-            transmit: parameters(transmit)?,
-            receive: parameters(receive)?,
+            transmit,
+            rm: parameters(receive)?.rm_cell_s(Some(&transmit)),
         }))
     }
 
