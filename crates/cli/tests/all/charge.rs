@@ -110,6 +110,11 @@ fn slots_go_on_across_the_death_of_a_daemon() {
     let first = slots(&told(&daemon, "a.0.60"), "transmit");
     daemon.kill();
     daemon.succeed();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !daemon.run(&["vc", "list"]).status.success() {
+        assert!(Instant::now() < deadline, "no daemon follows");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     // At most so long ago it was asked: a look of the daemon lies behind the answer.
     let asked = added.elapsed().saturating_sub(Duration::from_secs(2));
     let second = slots(&told(&daemon, "a.0.60"), "transmit");
