@@ -425,3 +425,44 @@ fn checks(points: &[Point]) -> Vec<Check> {
     );
     checks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(share: u64, boundary_us: u64) -> Point {
+        Point {
+            share,
+            file: dec("1000"),
+            file_law: dec("1000"),
+            late: LATENCIES_MS
+                .map(|ms| u64::from(ms * 1_000 < boundary_us))
+                .into(),
+            frames: 100,
+            law_us: boundary_us,
+            boundary_us,
+        }
+    }
+
+    fn failed(change: impl FnOnce(&mut Vec<Point>)) -> Vec<String> {
+        let mut points = vec![point(40, 150_000), point(70, 50_000)];
+        change(&mut points);
+        let checks = checks(&points);
+        let failed = checks.iter().filter(|check| !check.pass);
+        failed.map(|check| check.what.clone()).collect()
+    }
+
+    #[test]
+    fn each_claim_fails_when_what_it_judges_is_broken() {
+        assert_eq!(failed(|_| {}), [""; 0]);
+        let of_file = failed(|points| points[0].file = dec("960"));
+        assert!(of_file[0].starts_with("the file, of its bottleneck at 40 %"));
+        let of_buffer = failed(|points| points[1].law_us = 53_000);
+        assert!(of_buffer[0].starts_with("the buffer from which no frame is late, at 70 %"));
+        let vanish = ["late frames vanish behind that buffer, and not before"];
+        assert_eq!(failed(|points| points[0].late[9] = 1), vanish);
+        assert_eq!(failed(|points| points[0].late[0] = 0), vanish);
+        let deeper = ["the less of the processor, the deeper the buffer"];
+        assert_eq!(failed(|points| points[0] = point(40, 40_000)), deeper);
+    }
+}
