@@ -7,6 +7,7 @@
 //!                               Host: interrupts, PDUs given back, an idler
 //! ```
 
+pub mod abr;
 mod cost;
 mod esp;
 pub mod ethernet;

@@ -53,6 +53,12 @@ fn terminals_disk_is_as_recorded() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
+fn terminals_abr_is_as_recorded() {
+    is_as_recorded("terminals-abr", &[]);
+}
+
+#[test]
 fn terminals_figure_12_is_as_recorded() {
     is_as_recorded("terminals-figure-12", &[]);
 }

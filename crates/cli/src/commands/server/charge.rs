@@ -29,22 +29,16 @@ const FILE_MAX: u64 = 64 << 20;
 Examples:
   $ cellgate charge
   $ cellgate charge a.0.60 --tariff tariff.toml
-  $ cellgate charge a.0.60 --json > a.json
-  $ cellgate charge --compare a.json b.json
-
-A tariff has a price for each thing, as a text with up to 15 decimals:
-  currency = \"EUR\"
-  set_up = \"0.05\"                    # each connection
-  reserved_slot = \"0.0000000001\"     # a reserved cell/s, for a second
-  cell_clp0 = \"0.000000001\"
-  cell_clp1 = \"0.0000000005\"")]
+  $ cellgate charge a.0.60 --json
+  $ cellgate charge --compare a.json b.json")]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,
     /// Of these connections alone
     #[arg(value_name = "ADDR")]
     addresses: Vec<Address>,
-    /// What it costs, by these prices
+    /// What it costs, by the prices of a TOML file: currency, set_up, reserved_slot, cell_clp0,
+    /// cell_clp1, each a text with up to 15 decimals
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     tariff: Option<PathBuf>,
     /// Name the reason for each cell in which two ends differ
