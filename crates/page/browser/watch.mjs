@@ -39,9 +39,10 @@ const look = page => page.evaluate(() => {
   const video = document.getElementById("video");
   const { totalVideoFrames, droppedVideoFrames } = video.getVideoPlaybackQuality();
   const { buffered, currentTime, paused, error } = video;
-  const end = buffered.length ? buffered.end(buffered.length - 1) : 0;
+  const [from, end] = buffered.length ? [buffered.start(0), buffered.end(buffered.length - 1)] : [0, 0];
   return {
     at: performance.now() / 1e3, currentTime, frames: totalVideoFrames, dropped: droppedVideoFrames, behind: end - currentTime,
+    kept: currentTime - from,
     paused, error: error && error.message, state: document.getElementById("state").textContent, width: video.videoWidth,
     sound: video.webkitAudioDecodedByteCount,
   };
@@ -124,6 +125,12 @@ after.forEach((now, i) => {
   assert(now.dropped - before[i].dropped <= 0.1 * (now.frames - before[i].frames) + 5, told);
 });
 console.log(`given up after ${((Date.now() - begun) / 1e3).toFixed(1)} s`);
+
+// What was shown is not kept for long.
+{
+  const { currentTime, kept } = after[0];
+  assert(currentTime > 15 && kept < 15, `${kept} s kept of ${currentTime}`);
+}
 
 // By keyboard: it is paused, and goes on with the newest picture.
 await first.locator("#video").focus();
