@@ -148,6 +148,7 @@ impl Sink {
             Named::Http(address) => Self::Web(Box::new(Web::open(*address, who)?)),
             #[cfg(not(feature = "page"))]
             Named::Http(_) => {
+                let _ = who;
                 let why = "this cellgate has no page: build it with `--features page`, or name \
                            another --to";
                 return Err(Misuse(why.to_owned()).into());
