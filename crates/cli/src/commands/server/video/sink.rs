@@ -66,7 +66,8 @@ pub(super) struct Who {
     /// Let `--to http:` name an address that others reach. Anybody who does sees the video
     #[arg(long)]
     pub(super) public: bool,
-    /// A name of this host by which browsers may ask for the page, beside localhost and IP addresses
+    /// A name of this host by which browsers may ask for the page, beside localhost and IP
+    /// addresses
     #[arg(long, value_name = "NAME")]
     pub(super) host: Vec<String>,
 }
