@@ -616,6 +616,7 @@ fn transmit(take: &mut Take<'_>, max_sdu: u16) -> Transmit {
         rate,
         cdvt_ns: take.pick(&[0, 50_000, 300_000]),
         weight: 1 + u32::from(op >> 1),
+        abr: None,
         peak,
         max_sdu,
         burst: 1,

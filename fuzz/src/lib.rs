@@ -8,6 +8,7 @@
 
 mod aal34;
 mod aal5;
+mod abr;
 mod adapter;
 mod capture;
 mod cbn;
@@ -31,6 +32,7 @@ mod wrappings;
 
 pub use aal5::{aal5_reassembly, aal5_round_trip};
 pub use aal34::{aal34_reassembly, aal34_round_trip};
+pub use abr::abr;
 pub use adapter::{adapter, attacked, plan};
 pub use capture::capture;
 pub use cbn::cbn;
@@ -53,7 +55,8 @@ pub use wrappings::{frame, llc, pseudowire};
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 25] = [
+pub const TARGETS: [(&str, Target); 26] = [
+    ("abr", abr),
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),

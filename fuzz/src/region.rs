@@ -100,6 +100,7 @@ fn request(vci: u16, client: u16) -> OpenRequest {
             rate: CellRate::new(100_000),
             cdvt_ns: 1_000_000,
             weight: 1,
+            abr: None,
             peak: None,
             max_sdu: 40,
             burst: 1,

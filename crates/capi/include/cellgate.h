@@ -79,7 +79,8 @@ enum {
     CG_TOLD_AT_RISK = 4,  /* the guarantee cannot be kept for the time being; text: why */
     CG_TOLD_CAN_GROW = 5, /* there is room for more; text: the contract that is offered */
     CG_TOLD_RESTARTED = 6, /* the server is a new one; connections go on */
-    CG_TOLD_LOSING = 7    /* PDUs were thrown away, for a reason; text: its name */
+    CG_TOLD_LOSING = 7,   /* PDUs were thrown away, for a reason; text: its name */
+    CG_TOLD_RATE = 8      /* the network allows abr another rate; text: why */
 };
 
 /* What the adapter tells. */
@@ -176,7 +177,7 @@ struct cg_received {
 
 /* What the server told; what the kind does not have is 0. */
 struct cg_indication {
-    uint32_t transmit_cell_s; /* CG_TOLD_SHARE: what it may send, */
+    uint32_t transmit_cell_s; /* CG_TOLD_SHARE, CG_TOLD_RATE: what it may send, */
     uint32_t receive_cell_s;  /* and receive, */
     uint64_t credit_octets;   /* and send in each */
     uint64_t interval_ns;     /* credit interval */

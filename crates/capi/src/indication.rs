@@ -55,6 +55,7 @@ pub(crate) const fn kind(indication: &Indication) -> c_int {
         Indication::CanGrow { .. } => 5,
         Indication::Restarted => 6,
         Indication::Losing { .. } => 7,
+        Indication::Rate { .. } => 8,
     }
 }
 
@@ -84,6 +85,14 @@ fn told(indication: Indication) -> (cg_indication_t, String) {
         Indication::Losing { reason, pdus } => {
             told.reason = reason as c_int;
             told.pdus = pdus;
+            reason.name().to_owned()
+        }
+        Indication::Rate {
+            allowed_cell_s,
+            reason,
+            ..
+        } => {
+            told.transmit_cell_s = allowed_cell_s;
             reason.name().to_owned()
         }
         Indication::Reopened(opened) => opened.contract,

@@ -61,12 +61,12 @@ pub use stream::{StreamReader, StreamWriter};
 
 pub use cellgate_core::Time;
 pub use cellgate_core::adapter::{
-    Delays, Discard, DiscardCounts, Event, EventKind, Marks, Notification, VcStats,
+    AbrStats, Delays, Discard, DiscardCounts, Event, EventKind, Marks, Notification, VcStats,
 };
 pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
-    Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, Slots, TrafficContract,
-    TrafficDescriptor,
+    Aal, CellRate, Credit, Excess, Jitter, Peak, Police, RateReason, ServiceCategory, Slots,
+    TrafficContract, TrafficDescriptor,
 };
 pub use cellgate_core::line::{Bottleneck, LineCounts, LineError, LineSpec, Share};
 pub use cellgate_core::queue::SduOptions;

@@ -275,7 +275,8 @@ fn is_outdated(former: &FromServer, by: &FromServer) -> bool {
         FromServer::Indication {
             indication: Indication::Share { .. }
                 | Indication::AtRisk { .. }
-                | Indication::Losing { .. },
+                | Indication::Losing { .. }
+                | Indication::Rate { .. },
             ..
         }
     );

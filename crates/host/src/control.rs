@@ -11,11 +11,11 @@ pub use cellgate_shm::socket::{FDS_MAX, MESSAGE_MAX, Received, pair, receive, se
 mod tests {
     use cellgate_core::Time;
     use cellgate_core::adapter::{
-        Aal, AdapterStats, AttachmentIndex, ClpScope, Delays, Discard, DiscardCounts, Excess,
-        Interleaving, Marks, Notification, OpenRequest, PortIndex, Receive, Sustained, Transmit,
-        VcInfo, VcStats,
+        Aal, AbrStats, AbrTerms, AdapterStats, AttachmentIndex, ClpScope, Delays, Discard,
+        DiscardCounts, Excess, Interleaving, Marks, Notification, OpenRequest, PortIndex, Receive,
+        Sustained, Transmit, VcInfo, VcStats,
     };
-    use cellgate_core::contract::CellRate;
+    use cellgate_core::contract::{AbrParameters, CellRate, RateReason};
     use cellgate_core::wire::VpiVci;
 
     use cellgate_core::line::LineCounts;
@@ -32,6 +32,13 @@ mod tests {
             discarded.add(reason, MOST);
         }
         let rate = CellRate::new(u32::MAX);
+        let parameters = rate.map(|pcr| AbrParameters {
+            mcr: rate,
+            trm_ns: MOST,
+            adtf_ns: MOST,
+            tbe: u32::MAX,
+            ..AbrParameters::new(pcr)
+        });
         let request = OpenRequest {
             address: VpiVci::new(0xfff, u16::MAX).unwrap(),
             port: PortIndex(u8::MAX),
@@ -63,6 +70,10 @@ mod tests {
                 rate,
                 cdvt_ns: MOST,
                 weight: u32::MAX,
+                abr: parameters.map(|one| AbrTerms {
+                    transmit: one,
+                    rm: one.pcr,
+                }),
                 peak: rate,
                 max_sdu: u16::MAX,
                 burst: 1,
@@ -73,6 +84,7 @@ mod tests {
         let stats = VcStats {
             cells_received: MOST,
             cells_delivered: MOST,
+            cells_delivered_clp1: MOST,
             cells_held: MOST,
             cells_discarded: discarded,
             pdus_delivered: MOST,
@@ -81,12 +93,29 @@ mod tests {
             cells_answered: MOST,
             pdus_discarded: discarded,
             cells_transmitted: MOST,
+            cells_transmitted_clp1: MOST,
             pdus_transmitted: MOST,
             pdus_crossed: MOST,
             delays: Delays {
                 max_ns: MOST,
                 counts: [MOST; Delays::BUCKETS],
             },
+            abr: Some(AbrStats {
+                allowed_cell_s: u32::MAX,
+                floor_cell_s: u32::MAX,
+                reason: RateReason::ExplicitRate,
+                changed_ns: MOST,
+                forward_sent: MOST,
+                backward_sent: MOST,
+                forward_received: MOST,
+                backward_received: MOST,
+                replaced: MOST,
+                crc_error: MOST,
+                wrong_protocol: MOST,
+                too_many: MOST,
+                unasked: MOST,
+                below_floor: MOST,
+            }),
             client_faults: MOST,
         };
         let vc = VcId {

@@ -37,7 +37,7 @@ pub use board::{LabBoard, LabCommand, LabCompletion, Trace};
 pub use generate::plan as plan_of;
 pub use judge::{Failure, Firmware, Report, Rested, run, run_attacked, run_resting};
 pub use mutants::{
-    Kill, LabAdapter, OF_RESTS, kill_table, kill_table_of_rests, print_table, run_adapter,
+    Kill, LabAdapter, OF_ABR, OF_RESTS, kill_table, kill_table_of_rests, print_table, run_adapter,
     run_adapter_resting,
 };
 pub use progress::{Progress, Silent};

@@ -27,6 +27,7 @@ fn crosses(daemon: &Daemon, len: usize) {
             "recv",
             "--vc",
             "b.0.60",
+            "--take",
             "--timeout",
             "3",
             "-o",
@@ -34,7 +35,7 @@ fn crosses(daemon: &Daemon, len: usize) {
         ],
         "receiving on b.0.60",
     );
-    daemon.feed(&["send", "--vc", "a.0.60"], &octets(len));
+    daemon.feed(&["send", "--vc", "a.0.60", "--take"], &octets(len));
     receiver.end();
 }
 
@@ -52,13 +53,8 @@ fn slots(told: &Value, way: &str) -> [u64; 4] {
 #[test]
 fn each_cell_that_a_line_took_has_a_reason() {
     let daemon = daemon();
-    daemon.ok(&[
-        "itf",
-        "set",
-        "b",
-        "line",
-        "ber 1e-5 loss 0.5% duplicate 0.2% seed 7",
-    ]);
+    let line = "itf set b line ber 1e-5 loss 0.5% duplicate 0.2% seed 7";
+    daemon.ok(&line.split(' ').collect::<Vec<_>>());
     crosses(&daemon, 1_600_000);
     let ends = ["a.0.60", "b.0.60"].map(|address| {
         let told = told(&daemon, address);
@@ -114,6 +110,11 @@ fn slots_go_on_across_the_death_of_a_daemon() {
     let first = slots(&told(&daemon, "a.0.60"), "transmit");
     daemon.kill();
     daemon.succeed();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !daemon.run(&["vc", "list"]).status.success() {
+        assert!(Instant::now() < deadline, "no daemon follows");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     // At most so long ago it was asked: a look of the daemon lies behind the answer.
     let asked = added.elapsed().saturating_sub(Duration::from_secs(2));
     let second = slots(&told(&daemon, "a.0.60"), "transmit");

@@ -343,7 +343,7 @@ fn json_names_its_units() {
 fn says_what_no_server_opens() {
     for (text, why) in [
         ("cbr", "states its rate"),
-        ("abr:pcr=1000", "no rate feedback"),
+        ("abr:pcr=1000,tx:none", "abr needs both directions"),
         ("vbr:pcr=1000,scr=100", "needs scr= and mbs="),
         ("cbr:pcr=353208", "transmit bandwidth"),
         ("cbr,aal5:police=cell,pcr=100", "police=cell is for aal0"),

@@ -7,6 +7,7 @@ mod load;
 mod netns;
 mod spinners;
 
+mod abr;
 mod cpu_time;
 mod demo;
 mod demo_udp;

@@ -2,7 +2,7 @@
 
 use super::schedule::{Class, PeakRate};
 use super::{Board, OpenRequest, Planted, SustainedRate, Transmit};
-use crate::contract::CellRate;
+use crate::contract::{AbrParameters, CellRate};
 
 /// The rate that the transmit direction reserves of its line, in cells/s.
 pub(super) fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
@@ -34,6 +34,23 @@ fn buckets<B: Board>(
     }
 }
 
+/// The class of a VC of ABR, whose source has not sent yet.
+fn available<B: Board>(transmit: &Transmit, board: &B) -> Class {
+    let parameters = transmit.abr.map(|abr| abr.transmit);
+    let floor = parameters.and_then(|parameters| parameters.mcr);
+    let initial = parameters
+        .map(|parameters| parameters.icr)
+        .or(transmit.peak);
+    Class::Available {
+        floor: floor.filter(|_| !board.planted(Planted::FloorNotKept)),
+        weight: transmit.weight,
+        allowed: PeakRate {
+            rate: initial.unwrap_or(AbrParameters::TCR),
+            cdvt_ns: transmit.cdvt_ns,
+        },
+    }
+}
+
 /// The class of a VC that transmits.
 pub(super) fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
     let cdvt_ns = transmit.cdvt_ns;
@@ -50,6 +67,7 @@ pub(super) fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
                 sustained,
             }
         }
+        None if transmit.abr.is_some() => available(transmit, board),
         None => Class::BestEffort {
             weight: transmit.weight,
             peak: peak.map(|rate| PeakRate { rate, cdvt_ns }),

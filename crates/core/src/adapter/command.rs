@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Aal, Delays, Discard, DiscardCounts, Marks, PortIndex};
+use super::{Aal, AbrStats, AbrTerms, Delays, Discard, DiscardCounts, Marks, PortIndex};
 use crate::Time;
 use crate::aal::aal34;
 use crate::contract::CellRate;
@@ -219,6 +219,10 @@ pub struct Transmit {
     /// left.
     #[serde(default)]
     pub peak: Option<CellRate>,
+    /// ABR: best effort as far as the network lets it, `peak` at most, and no less than MCR. The VC
+    /// is of AAL5 and receives, too.
+    #[serde(default)]
+    pub abr: Option<AbrTerms>,
     /// The largest SDU in octets.
     pub max_sdu: u16,
     /// Whether a completed PDU interrupts its client.
@@ -228,7 +232,9 @@ pub struct Transmit {
 impl Transmit {
     /// The rate that its line reserves.
     pub fn guaranteed(&self) -> Option<CellRate> {
-        self.sustained.map(|sustained| sustained.rate).or(self.rate)
+        let floor = self.abr.and_then(|abr| abr.transmit.mcr);
+        let rate = self.sustained.map(|sustained| sustained.rate);
+        rate.or(self.rate).or(floor)
     }
 }
 
@@ -254,6 +260,11 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// Whether the network sets its rate.
+    pub(super) fn is_available(&self) -> bool {
+        self.transmit.is_some_and(|transmit| transmit.abr.is_some())
+    }
+
     /// Whether either direction is promised a rate.
     pub(super) fn is_guaranteed(&self) -> bool {
         self.receive.is_some_and(|receive| receive.guaranteed)
@@ -319,7 +330,8 @@ pub struct VcStats {
     pub pdus_lent: u64,
     /// PDUs delivered with low priority because they were beyond the contract.
     pub pdus_tagged: u64,
-    /// OAM loopback cells: requests answered, and the adapter's own that came back.
+    /// OAM loopback cells: requests answered, and the adapter's own that came back. RM cells of
+    /// ABR: those to turn round, and those that came back.
     pub cells_answered: u64,
     /// PDUs discarded, each under the reason that ended it.
     pub pdus_discarded: DiscardCounts,
@@ -337,6 +349,9 @@ pub struct VcStats {
     /// How long these took, since the VC's contract changed last.
     #[serde(default)]
     pub delays: Delays,
+    /// How the rate of a VC of ABR has fared; none: it has another contract.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abr: Option<AbrStats>,
     /// Transmit descriptors that named no valid SDU, and indices that could not be.
     pub client_faults: u64,
 }
@@ -352,7 +367,8 @@ pub struct AdapterStats {
     pub cells_discarded: DiscardCounts,
     /// Cells thrown away unread.
     pub cells_unread: u64,
-    /// OAM loopback cells: requests answered, and the adapter's own that came back.
+    /// OAM loopback cells: requests answered, and the adapter's own that came back. RM cells of
+    /// ABR: those to turn round, and those that came back.
     pub cells_answered: u64,
     /// Cells of PDUs in progress.
     pub cells_held: u64,

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::abr::abr_is_served;
 use super::class::{class, guaranteed_cell_s};
 use super::loopback::Test;
 use super::reassembly::{Arrival, Reception};
-use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
+use super::vc::{Bounds, Cold, Framing, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
     Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
     Excess, Interleaving, Marks, OpenRequest, Outcome, Planted, PortConfig, PortIndex, Receive,
@@ -354,6 +355,11 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             ..*request
         };
         cold.configure(now, tolerance);
+        cold.follow_abr(now, request);
+        if cold.abr.is_none() {
+            self.wanting.forget(index);
+        }
+        vc.receiver.flags.framing = Framing::of(request.aal, request.is_available());
         if let Some(receive) = &request.receive {
             if board.planted(Planted::ModifyForgivesDebt) {
                 vc.receiver.police = None;
@@ -366,6 +372,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         if let Some(transmit) = &request.transmit {
             vc.sender.configure(transmit);
             self.schedule.modify(now, index, class(transmit, board));
+            if let Some(abr) = &mut cold.abr {
+                abr.allow(now, index, &mut self.schedule, &mut self.wanting);
+            }
         }
     }
 
@@ -536,6 +545,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             self.paths.close(port, address.vpi());
         }
         self.schedule.close(vc.index);
+        self.wanting.forget(vc.index);
         self.timeouts.remove(vc.index);
         self.skipped[at] = 0;
         self.free.push(vc.index);
@@ -678,11 +688,12 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
         });
         max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed) && bursts
     });
+    let available = abr_is_served(request);
     let some = request.receive.is_some() || request.transmit.is_some();
     let interleaving = request.aal.interleaving();
     let mids = interleaving
         .is_none_or(|interleaving| (1..=Interleaving::MIDS_MAX).contains(&interleaving.mids));
-    if receive && transmit && some && mids {
+    if receive && transmit && available && some && mids {
         Ok(())
     } else {
         Err(Refusal::BadParameter)

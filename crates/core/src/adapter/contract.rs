@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::aal::Interleaving;
 use super::vc::{Bounds, PDU_ALIGN, Tolerance};
 use super::{
-    Aal, AttachmentIndex, ClpScope, Excess, Marks, Notification, OpenRequest, PortIndex, Receive,
-    Sustained, SustainedRate, Transmit,
+    Aal, AbrTerms, AttachmentIndex, ClpScope, Excess, Marks, Notification, OpenRequest, PortIndex,
+    Receive, Sustained, SustainedRate, Transmit,
 };
 use crate::aal::aal0;
 use crate::contract::{
-    self, Bursts, CellRate, Increment, Lateness, PduStream, Peak, Police, ServiceCategory,
-    TrafficContract, TrafficDescriptor,
+    self, AbrWrong, Bursts, CellRate, Increment, Lateness, PduStream, Peak, Police,
+    ServiceCategory, TrafficContract, TrafficDescriptor,
 };
 use crate::queue::ConnectionSizes;
 use crate::queue::layout::{BUFFER_LEN_MAX, PAGE_LEN, QUEUE_SLOTS_MAX};
@@ -50,9 +50,18 @@ pub enum Unserved {
     /// It has neither direction.
     #[error("a contract that neither transmits nor receives")]
     Nothing,
-    /// No flow control here.
-    #[error("abr: the adapter has no rate feedback (RM cells); ask for vbr or ubr")]
-    Abr,
+    /// Its RM cells come back on the same VC.
+    #[error("abr needs both directions: its RM cells come back on the way back; leave out none")]
+    AbrOneWay,
+    /// RM cells stand between cells whose payload type says what they are.
+    #[error("abr is for aal5: RM cells stand between the cells of its PDUs")]
+    AbrOutsideAal5,
+    /// The network's rate is no excess of another.
+    #[error("excess= is not for abr: what the network allows is no excess")]
+    AbrExcess,
+    /// Its parameters contradict each other.
+    #[error("{0}")]
+    AbrParameters(AbrWrong),
     /// VBR is defined by SCR and MBS.
     #[error("vbr needs scr= and mbs= in each direction it has")]
     NoSustainedRate,
@@ -277,18 +286,27 @@ fn interleaving(contract: &TrafficContract, assumptions: &Assumptions) -> Interl
 /// What concerns the whole contract.
 fn check(contract: &TrafficContract, marks: Marks) -> Result<(), Unserved> {
     let aal0 = contract.aal == Some(contract::Aal::Aal0);
-    let best_effort = contract.category == ServiceCategory::Ubr;
+    let best_effort = !contract.category.is_guaranteed();
     let excess = contract.excess;
     let ways = [contract.transmit, contract.receive];
     let unsized_ones = |way: &TrafficDescriptor| way.fixed && way.max_sdu.is_none();
     if ways.iter().flatten().any(unsized_ones) && !aal0 {
         return Err(Unserved::FixedWithoutSize);
     }
-    if contract.category == ServiceCategory::Abr {
-        return Err(Unserved::Abr);
-    }
     if contract.transmit.is_none() && contract.receive.is_none() {
         return Err(Unserved::Nothing);
+    }
+    if contract.category == ServiceCategory::Abr {
+        match contract.aal {
+            Some(contract::Aal::Aal5) | None => {}
+            _ => return Err(Unserved::AbrOutsideAal5),
+        }
+        if contract.transmit.is_none() || contract.receive.is_none() {
+            return Err(Unserved::AbrOneWay);
+        }
+        if excess != contract::Excess::Discard {
+            return Err(Unserved::AbrExcess);
+        }
     }
     match contract.policing() {
         Police::Cell if !aal0 => Err(Unserved::FramesByCell),
@@ -335,7 +353,7 @@ impl Context<'_> {
             notification: self.assumptions.notification,
             marks: self.assumptions.marks,
             queue_threshold: 0,
-            guaranteed: self.contract.category != ServiceCategory::Ubr,
+            guaranteed: self.contract.category.is_guaranteed(),
         };
         let room = self.receive_room(descriptor, &receive);
         let reserve = u32::try_from(room.octets).unwrap_or(u32::MAX);
@@ -382,7 +400,7 @@ impl Context<'_> {
 
     /// How it transmits, and a buffer that does not make its writer wait.
     fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, RoomFor), Unserved> {
-        let best_effort = self.contract.category == ServiceCategory::Ubr;
+        let best_effort = !self.contract.category.is_guaranteed();
         let sustained = self.sustained(descriptor)?.map(|sustained| SustainedRate {
             rate: sustained.rate,
             burst_tolerance_ns: sustained.burst_tolerance_ns,
@@ -399,6 +417,7 @@ impl Context<'_> {
             burst: descriptor.burst_cells() as u16,
             weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
             peak: self.peak(descriptor).filter(|_| best_effort),
+            abr: self.abr()?,
             max_sdu,
             interrupt_on_completion: false,
         };
@@ -426,6 +445,26 @@ impl Context<'_> {
         let place = u64::from(max_sdu).next_multiple_of(PDU_ALIGN);
         let octets = places.saturating_mul(place);
         Ok((transmit, RoomFor { pdus, octets }))
+    }
+
+    /// How ABR paces both directions; none for other categories.
+    fn abr(&self) -> Result<Option<AbrTerms>, Unserved> {
+        let contract = self.contract;
+        let (ServiceCategory::Abr, Some(transmit), Some(receive)) =
+            (contract.category, contract.transmit, contract.receive)
+        else {
+            return Ok(None);
+        };
+        let line = self.assumptions.line;
+        let parameters = |way: TrafficDescriptor| {
+            let parameters = way.abr_parameters(line);
+            parameters.map_err(Unserved::AbrParameters)
+        };
+        let transmit = parameters(transmit)?;
+        Ok(Some(AbrTerms {
+            transmit,
+            rm: parameters(receive)?.rm_cell_s(Some(&transmit)),
+        }))
     }
 
     /// The second bucket of VBR; none for other categories.
@@ -460,7 +499,7 @@ impl Context<'_> {
     /// is no peak of it.
     fn peak(&self, descriptor: &TrafficDescriptor) -> Option<CellRate> {
         let peak = match self.contract.category {
-            ServiceCategory::Ubr => descriptor.pcr.or(descriptor.max_pcr),
+            ServiceCategory::Ubr | ServiceCategory::Abr => descriptor.pcr.or(descriptor.max_pcr),
             _ => Some(descriptor.peak()),
         };
         match peak {
@@ -504,7 +543,7 @@ impl Context<'_> {
     fn stream(&self, descriptor: &TrafficDescriptor, max_sdu: u16) -> PduStream {
         let line = self.assumptions.line;
         let (peak, sustained) = match self.contract.category {
-            ServiceCategory::Ubr => {
+            ServiceCategory::Ubr | ServiceCategory::Abr => {
                 let peak = self.peak(descriptor).map_or(line, |peak| peak.min(line));
                 (peak, peak)
             }

@@ -97,7 +97,8 @@ where
         let entry = self
             .table
             .lookup(crossing.to, header.address(crossing.form));
-        if cold.request.aal != Aal::Aal5 || !entry.is_accepting() {
+        let plain = cold.request.aal == Aal::Aal5 && cold.abr.is_none();
+        if !plain || !entry.is_accepting() {
             return None;
         }
         let way = Way {

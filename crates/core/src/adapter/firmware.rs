@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::abr::{OutOfRate, Wanting};
 use super::clients::Clients;
 use super::commands::Pending;
 use super::crossing::Crossing;
@@ -39,6 +40,7 @@ pub struct Adapter<R, A> {
     pub(super) timeouts: Timeouts,
     pub(super) paths: Paths,
     pub(super) loopbacks: Loopbacks,
+    pub(super) wanting: Wanting,
     pub(super) clients: Clients<A>,
     pub(super) schedule: Schedule,
     pub(super) ports: Vec<Port>,
@@ -58,6 +60,8 @@ pub(super) struct Port {
     pub(super) config: PortConfig,
     hec: HecReceiver,
     pub(super) replies: Replies,
+    /// Out-of-rate RM cells that wait.
+    pub(super) rm: OutOfRate,
     /// A time before the arrival of any cell that is yet to be taken.
     last_empty: Time,
     /// Cells taken since it was found empty.
@@ -152,6 +156,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                 vcs + Loopbacks::MAX,
             ),
             loopbacks: Loopbacks::new(now),
+            wanting: Wanting::new(vcs),
             clients: Clients::new(config.attachments),
             schedule: Schedule::new(&lines, TRANSMIT_BUDGET, vcs),
             ports: config
@@ -161,6 +166,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                     config,
                     hec: HecReceiver::default(),
                     replies: Replies::new(),
+                    rm: OutOfRate::new(),
                     last_empty: now,
                     crowd: 0,
                     crossed: 0,
@@ -186,6 +192,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             self.expire_reassembly(now, board);
         }
         self.receive(now, board);
+        self.settle_available(now, board);
         // The cells taken arrived before now: what they complete is not late.
         self.expire_reassembly(now, board);
         self.clients.expire(now, board, &mut self.stats);
@@ -340,6 +347,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             paths: &mut self.paths,
             loopbacks: &mut self.loopbacks,
             timeouts: &mut self.timeouts,
+            wanting: &mut self.wanting,
             board,
             form,
             port: port_index,
@@ -384,6 +392,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             .chain(self.timeouts.earliest())
             .chain(self.pending.iter().map(|pending| pending.deadline))
             .chain(self.loopbacks.deadlines())
+            .chain(self.probe_deadline())
             .min()
     }
 

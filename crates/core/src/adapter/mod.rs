@@ -16,6 +16,7 @@
 mod aal;
 mod aal0;
 mod aal34;
+mod abr;
 mod board;
 mod class;
 mod clients;
@@ -45,6 +46,7 @@ mod vc;
 
 pub use aal::{Aal, Interleaving};
 pub use aal0::Marks;
+pub use abr::{AbrStats, AbrTerms};
 pub use board::{Attachment, Board, PortIndex, Region, Work};
 pub use command::{
     AdapterState, AdapterStats, AttachmentIndex, ClpScope, Command, Completion, Config, Excess,

@@ -7,7 +7,7 @@ use super::loopback::{Loopbacks, Route};
 use super::reassembly::{Arrival, Reception, known};
 use super::{Board, CellOutcome, Discard, OpenRequest, Planted, Region, Work};
 use crate::contract::{CellRate, Gcra};
-use crate::wire::{CellFormat, Checked, Header, Loopback, Oam, OamFlow, PAYLOAD_LEN, hec};
+use crate::wire::{CellFormat, Checked, Header, Loopback, Oam, OamFlow, PAYLOAD_LEN, Pti, hec};
 
 /// OAM cells a second that a VC or a path may send, whatever its contract: as many as a loopback
 /// test of I.610 could want, and few enough to cost nothing.
@@ -44,11 +44,11 @@ impl Replies {
         self.cells.is_empty()
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.cells.len() == Self::MAX * Self::LEN
     }
 
-    fn push(&mut self, header: Header, payload: &[u8; PAYLOAD_LEN]) {
+    pub(super) fn push(&mut self, header: Header, payload: &[u8; PAYLOAD_LEN]) {
         self.cells.extend_from_slice(&header.emit());
         self.cells.extend_from_slice(payload);
     }
@@ -175,24 +175,29 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         replies: &mut Replies,
         loopbacks: &mut Loopbacks,
     ) {
+        let rm = (header.pti() == Pti::ResourceManagement)
+            .then(|| self.rm(cell))
+            .flatten();
         let cold = known(self.cold);
         let OpenRequest { address, port, .. } = cold.request;
-        let taken = OamFlow::of_pti(header.pti())
-            .ok_or(Discard::NotUserData)
-            .and_then(|flow| {
-                let route = Route {
-                    port,
-                    address,
-                    flow,
-                };
-                let mut desk = Desk {
-                    arrival: self.arrival,
-                    replies,
-                    loopbacks,
-                    board: &*self.board,
-                };
-                desk.take(route, &mut cold.oam, cell)
-            });
+        let taken = rm.unwrap_or_else(|| {
+            OamFlow::of_pti(header.pti())
+                .ok_or(Discard::NotUserData)
+                .and_then(|flow| {
+                    let route = Route {
+                        port,
+                        address,
+                        flow,
+                    };
+                    let mut desk = Desk {
+                        arrival: self.arrival,
+                        replies,
+                        loopbacks,
+                        board: &*self.board,
+                    };
+                    desk.take(route, &mut cold.oam, cell)
+                })
+        });
         match taken {
             Ok(()) => {
                 self.stats.cells_answered += 1;

@@ -13,6 +13,8 @@ planted! {
         RestForgetsAPort,
         /// Whoever rests forgets answers to OAM cells.
         RestForgetsReplies,
+        /// Whoever rests forgets when a source without a rate probes.
+        RestForgetsProbes,
         /// Whoever rests forgets loopback cells that wait to leave.
         RestForgetsLoopbacks,
         /// Whoever rests forgets when loopback cells that are out are late.
@@ -43,6 +45,26 @@ planted! {
         IdleAsUnknown,
         /// A corrected header is used uncorrected.
         CorrectedHeaderIgnored,
+        /// RM cells with a wrong CRC are believed.
+        RmCrcNotChecked,
+        /// RM cells of any protocol are taken for those of ABR.
+        RmProtocolNotChecked,
+        /// RM cells are not policed.
+        RmUnpoliced,
+        /// The rate that RM cells allow is not kept.
+        AllowedRateNotKept,
+        /// MCR is not guaranteed: it is a share of the rest, as all best effort.
+        FloorNotKept,
+        /// An RM cell goes back only with data.
+        TurnedAfterDataOnly,
+        /// EFCI of data is not told to the source.
+        MarkForgotten,
+        /// A reader that is too slow is no congestion.
+        LossNotNoticed,
+        /// A PDU of ABR leaves without RM cells.
+        NoRmCells,
+        /// A source without a rate does not probe.
+        SlowNotProbed,
         /// OAM cells are taken for user data.
         OamIntoBuffer,
         /// A refused PDU charges the contract.

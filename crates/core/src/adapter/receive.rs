@@ -2,6 +2,7 @@
 
 use cellgate_simd::{Fold, Kernel};
 
+use super::abr::Wanting;
 use super::clients::Clients;
 use super::loopback::Loopbacks;
 use super::oam::Replies;
@@ -65,6 +66,7 @@ pub(super) struct Batch<'a, R, A, B> {
     pub(super) paths: &'a mut Paths,
     pub(super) loopbacks: &'a mut Loopbacks,
     pub(super) timeouts: &'a mut Timeouts,
+    pub(super) wanting: &'a mut Wanting,
     pub(super) board: &'a mut B,
     pub(super) form: HeaderForm,
     pub(super) port: PortIndex,
@@ -266,6 +268,13 @@ where
         };
         let framing = reception.vc.receiver.flags.framing;
         if framing != Framing::Aal5 && (user || framing == Framing::Aal0) {
+            if framing == Framing::Abr {
+                let reception = reception.apart();
+                if reception.available(fold, header, cells, count) {
+                    self.touch(index);
+                }
+                return;
+            }
             for cell in cells.chunks_exact(stride) {
                 if framing == Framing::Aal0 {
                     reception.apart().aal0(header, cell);
@@ -277,6 +286,9 @@ where
             for cell in cells.chunks_exact(stride) {
                 let reception = reception.apart();
                 reception.oam(header, cell, self.replies, self.loopbacks);
+            }
+            if framing == Framing::Abr {
+                self.touch(index);
             }
         } else if header.word() & Header::LAST == 0 {
             reception.middle(fold, header, cells, count);

@@ -69,6 +69,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             known(Planted::RestForgetsReassembly, self.timeouts.earliest()),
             known(Planted::RestForgetsPending, pending),
             known(Planted::RestForgetsNoReturn, loopbacks),
+            known(Planted::RestForgetsProbes, self.probe_deadline()),
             known(Planted::RestForgetsTheBoard, board.next_deadline()),
         ];
         all.into_iter().flatten().min()
@@ -82,7 +83,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             let replies = !port.replies.is_empty() && !board.planted(Planted::RestForgetsReplies);
             let loopback =
                 self.loopbacks.wait_for(index) && !board.planted(Planted::RestForgetsLoopbacks);
-            (replies || loopback) && !board.is_held(index)
+            let rm = !port.rm.is_empty();
+            (replies || rm || loopback) && !board.is_held(index)
         })
     }
 

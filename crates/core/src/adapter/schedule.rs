@@ -15,6 +15,9 @@ use super::{Planted, PortIndex, SustainedRate, VcIndex};
 use crate::Time;
 use crate::contract::{Bursts, CellRate, Early, Shaper};
 
+/// When a VC sends that may not.
+const NEVER: Time = Time::from_ns(u64::MAX);
+
 /// How a VC transmits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Class {
@@ -35,6 +38,16 @@ pub enum Class {
         weight: u32,
         /// The most that it may send; none: whatever the line has left.
         peak: Option<PeakRate>,
+    },
+    /// ABR: a share of the rest of the line as far as the network lets it, and a floor that is
+    /// guaranteed.
+    Available {
+        /// MCR: a cell leaves so long after the one before at the latest. None: 0.
+        floor: Option<CellRate>,
+        /// The share, relative to other VCs on the line. 0 counts as 1.
+        weight: u32,
+        /// ACR, the most that it may send now. It is no less than the floor.
+        allowed: PeakRate,
     },
 }
 
@@ -65,6 +78,9 @@ pub struct Grant {
 ///                          Held, until its peak allows
 /// ```
 ///
+/// A VC of ABR is in the robin, with ACR as its peak, and its floor in the wheel: whichever comes
+/// to a cell first sends it, and both are charged.
+///
 /// A line has slots of 1 / line rate, exact. A slot in which nobody had anything to send is lost; a
 /// slot missed because nobody called is made good, as long as the burst that the line is built for
 /// allows. A guaranteed cell leaves when its theoretical time ([`Shaper`]) has come and is
@@ -82,7 +98,7 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     lines: Vec<Line>,
-    /// The VCs, and behind them as many for their bursts, in the same order.
+    /// The VCs, and behind them as many for their bursts and floors, in the same order.
     entries: Vec<Entry>,
 }
 
@@ -109,6 +125,11 @@ enum Pace {
     },
     /// Of the VBR VC so many entries before this one.
     Early(Early),
+    /// Of the VC of ABR so many entries before this one.
+    Floor {
+        rate: CellRate,
+        shaper: Shaper,
+    },
     BestEffort {
         weight: u32,
         deficit: u64,
@@ -151,7 +172,29 @@ impl Class {
                 deficit: 0,
                 shaper: peak.map(|peak| shaper(peak.rate, peak.cdvt_ns)),
             },
+            Self::Available {
+                weight, allowed, ..
+            } => Pace::BestEffort {
+                weight: weight.max(1),
+                deficit: 0,
+                shaper: Some(shaper(allowed.rate, allowed.cdvt_ns)),
+            },
         }
+    }
+
+    /// The floor of a VC of this class whose next cell is due then at the latest.
+    fn floor(self, next: Time) -> Option<Pace> {
+        let Self::Available {
+            floor: Some(rate),
+            allowed,
+            ..
+        } = self
+        else {
+            return None;
+        };
+        let mut shaper = Shaper::new(rate, allowed.cdvt_ns);
+        shaper.catch_up(next);
+        Some(Pace::Floor { rate, shaper })
     }
 
     /// The bursts of a VC of this class whose shaper has the next cell due then.
@@ -197,6 +240,7 @@ impl Entry {
         match &self.pace {
             Pace::Guaranteed { shaper, .. } => shaper.next(),
             Pace::Early(early) => early.next(),
+            Pace::Floor { shaper, .. } => shaper.next(),
             Pace::BestEffort { shaper, .. } => shaper.map_or(Time::ZERO, |shaper| shaper.next()),
             Pace::Closed => Time::ZERO,
         }
@@ -207,6 +251,7 @@ impl Entry {
         match &self.pace {
             Pace::Guaranteed { shaper, .. } => Some(shaper.shaper()),
             Pace::BestEffort { shaper, .. } => shaper.as_ref(),
+            Pace::Floor { shaper, .. } => Some(shaper),
             Pace::Early(_) | Pace::Closed => None,
         }
     }
@@ -215,13 +260,14 @@ impl Entry {
     fn burst(&self) -> u32 {
         match &self.pace {
             Pace::Guaranteed { shaper, .. } => shaper.cells().into(),
+            Pace::Floor { .. } => 1,
             Pace::Early(_) | Pace::BestEffort { .. } | Pace::Closed => 0,
         }
     }
 
     fn guaranteed(&self) -> Option<CellRate> {
         match self.pace {
-            Pace::Guaranteed { rate, .. } => Some(rate),
+            Pace::Guaranteed { rate, .. } | Pace::Floor { rate, .. } => Some(rate),
             Pace::Early(_) | Pace::BestEffort { .. } | Pace::Closed => None,
         }
     }
@@ -229,7 +275,10 @@ impl Entry {
     /// Whether it is an open VC, and not the bursts of one.
     #[inline(always)]
     fn is_of_a_vc(&self) -> bool {
-        !matches!(self.pace, Pace::Closed | Pace::Early(_))
+        !matches!(
+            self.pace,
+            Pace::Closed | Pace::Early(_) | Pace::Floor { .. }
+        )
     }
 
     /// Whether there are bursts of it.
@@ -275,8 +324,11 @@ impl Schedule {
         };
         entry.line = line;
         entry.pace = class.pace(Shaper::new);
-        bursts.pace = class.early(Time::ZERO).map_or(Pace::Closed, Pace::Early);
+        let floor = class.floor(Time::ZERO).unwrap_or(Pace::Closed);
+        bursts.pace = class.early(Time::ZERO).map_or(floor, Pace::Early);
+        bursts.line = line;
         line_state.reserve(entry);
+        line_state.reserve_floor(bursts);
     }
 
     /// Changes the class of `vc`. Cells that have left at a rate stay paid for; it keeps its cells
@@ -289,6 +341,7 @@ impl Schedule {
         let active = entry.place != Place::Idle;
         line.release(entry);
         line.remove(entries, vc);
+        line.release_floor(&entries[usize::from(bursts_of(vc, entries.len()).0)]);
         let entry = &mut entries[usize::from(vc.0)];
         let (shaper, was_vbr) = (entry.shaper().copied(), entry.is_vbr());
         entry.pace = class.pace(|rate, cdvt_ns| match shaper {
@@ -318,6 +371,10 @@ impl Schedule {
             early.carry_over(before.as_ref(), next);
             Pace::Early(early)
         });
+        if let Some(floor) = class.floor(now) {
+            bursts.pace = floor;
+            line.reserve_floor(bursts);
+        }
         if active {
             line.insert(entries, now, vc);
         }
@@ -333,7 +390,40 @@ impl Schedule {
         line.release(entry);
         *entry = Entry::CLOSED;
         let bursts = bursts_of(vc, entries.len());
+        line.release_floor(&entries[usize::from(bursts.0)]);
         entries[usize::from(bursts.0)] = Entry::CLOSED;
+    }
+
+    /// The network allows a VC of ABR another rate, which is no less than its floor; none: less
+    /// than a cell/s, and it waits. Cells that have left are paid for at the new rate where that is
+    /// higher.
+    ///
+    /// Work: O(1), O(log n) while it waits for its rate.
+    pub fn allow(&mut self, now: Time, vc: VcIndex, rate: Option<CellRate>) {
+        let Some((entries, line)) = self.split(vc) else {
+            return;
+        };
+        let active = entries[usize::from(vc.0)].place != Place::Idle;
+        if active {
+            line.remove(entries, vc);
+        }
+        if let Pace::BestEffort {
+            shaper: Some(shaper),
+            ..
+        } = &mut entries[usize::from(vc.0)].pace
+        {
+            match rate {
+                None => shaper.catch_up(NEVER),
+                Some(rate) if shaper.next() == NEVER => {
+                    *shaper = Shaper::new(rate, shaper.cdvt_ns());
+                    shaper.catch_up(now);
+                }
+                Some(rate) => shaper.carry_over(now, rate, shaper.cdvt_ns()),
+            }
+        }
+        if active {
+            line.insert(entries, now, vc);
+        }
     }
 
     /// Changes the rate of a line. Slots used stay used.

@@ -2,6 +2,7 @@
 
 use cellgate_simd::{Fold, Kernel, with_features};
 
+use super::abr::{self, Wanting};
 use super::clients::{Clients, Notice, Urgency};
 use super::crossing::{Crossed, Crossing};
 use super::firmware::TRANSMIT_BUDGET;
@@ -60,6 +61,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                 _ => stats.doorbell_faults += 1,
             }
         });
+        if !board.planted(Planted::SlowNotProbed) {
+            self.probe_slow(now);
+        }
         for port in 0..self.used_ports(board) {
             self.transmit_port(now, board, PortIndex(port as u8));
         }
@@ -90,6 +94,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             clients: &mut self.clients,
             schedule: &mut self.schedule,
             stats: &mut self.stats,
+            wanting: &mut self.wanting,
             cells: &mut self.outgoing,
             board,
             now,
@@ -115,12 +120,14 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let Some(state) = self.ports.get_mut(usize::from(port.0)) else {
             return 0;
         };
-        if state.replies.is_empty() && self.loopbacks.is_empty() {
+        if state.replies.is_empty() && state.rm.is_empty() && self.loopbacks.is_empty() {
             return 0;
         }
         let (space, format) = (space as usize, state.config.format);
         let stride = format.stride();
         let mut sent = state.replies.take(space, format, &mut self.outgoing);
+        let rest = self.outgoing.get_mut(sent * stride..).unwrap_or_default();
+        sent += state.rm.take(space - sent, format, rest);
         while sent < space
             && let Some(out) = self.outgoing.get_mut(sent * stride..(sent + 1) * stride)
             && let Some((route, oam)) = self.loopbacks.leave(now, port)
@@ -144,7 +151,8 @@ pub(super) struct Turn<'a, R, A, B> {
     pub(super) clients: &'a mut Clients<A>,
     pub(super) schedule: &'a mut Schedule,
     pub(super) stats: &'a mut AdapterStats,
-    cells: &'a mut [u8],
+    pub(super) wanting: &'a mut Wanting,
+    pub(super) cells: &'a mut [u8],
     pub(super) board: &'a mut B,
     pub(super) now: Time,
     pub(super) port: PortIndex,
@@ -182,6 +190,10 @@ where
                     break;
                 }
                 let sdu = match next(vc, cold, self.board) {
+                    Next::Empty if cold.abr.is_some() && self.send_rm(grant.vc, written) > 0 => {
+                        written += stride;
+                        continue;
+                    }
                     Next::Empty => {
                         empty += 1;
                         self.board.charge(Work::ParseEmptyTransmitQueues, 1);
@@ -219,7 +231,24 @@ where
             };
             let cells = granted.map_or(grant.cells, |granted| granted.cells);
             let out = &mut self.cells[written..];
-            let sent = emit(vc, cold.request.address, cells, self.format, out);
+            let sent = match &mut vc.sender.outgoing {
+                Outgoing::Abr(segmenter) => {
+                    let mut out = abr::Out {
+                        octets: out,
+                        format: self.format,
+                    };
+                    let mut pace = abr::Pace {
+                        now: self.now,
+                        vc: grant.vc,
+                        congested: abr::is_congested(self.table.discarding(cold.slot)),
+                        schedule: self.schedule,
+                        wanting: self.wanting,
+                    };
+                    let staging = vc.region.staging();
+                    abr::emit(segmenter, staging, cold, cells, &mut out, &mut pace)
+                }
+                _ => emit(vc, cold.request.address, cells, self.format, out),
+            };
             self.schedule.sent(self.now, grant.vc, sent);
             written += sent as usize * stride;
             self.space -= sent;
@@ -410,6 +439,9 @@ fn stage<F: Fold, R: Region, B: Board<Region = R>>(
             Outgoing::Aal0(true)
         }
         Aal::Aal5 => match aal5::Segmenter::seal(fold, staging, len as u16, uu, cpi, header) {
+            Some(segmenter) if cold.abr.is_some() && !board.planted(Planted::NoRmCells) => {
+                Outgoing::Abr(segmenter)
+            }
             Some(segmenter) => Outgoing::Aal5(segmenter),
             None => return false,
         },
@@ -442,7 +474,8 @@ fn emit<R: Region>(
     };
     let staging = vc.region.staging();
     match &mut vc.sender.outgoing {
-        Outgoing::None => 0,
+        // A PDU with RM cells between has a way of its own.
+        Outgoing::None | Outgoing::Abr(_) => 0,
         Outgoing::Aal0(left) => {
             let sdu = staging.first_chunk();
             *left = false;

@@ -35,6 +35,7 @@ where
             paths: self.paths,
             loopbacks: self.loopbacks,
             timeouts: self.timeouts,
+            wanting: self.wanting,
             board: self.board,
             form: self.form,
             port: self.port,

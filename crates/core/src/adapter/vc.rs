@@ -3,6 +3,7 @@ use core::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::abr::Abr;
 use super::table::Slot;
 use super::{
     Aal, ClpScope, Delays, Notification, OpenRequest, Receive, Transmit, VcId, VcInfo, VcStats, oam,
@@ -141,11 +142,14 @@ pub(super) enum Framing {
     Aal0,
     /// Held and laid out by the reassembler in the region.
     Aal34,
+    /// As of AAL5, but for what ABR wants to know of each cell.
+    Abr,
 }
 
 impl Framing {
-    const fn of(aal: Aal) -> Self {
+    pub(super) const fn of(aal: Aal, available: bool) -> Self {
         match aal {
+            Aal::Aal5 if available => Self::Abr,
             Aal::Aal0 => Self::Aal0,
             Aal::Aal5 => Self::Aal5,
             Aal::Aal34(_) => Self::Aal34,
@@ -251,6 +255,8 @@ pub(super) enum Outgoing {
     /// One cell; whether it has yet to leave.
     Aal0(bool),
     Aal5(aal5::Segmenter),
+    /// With RM cells between.
+    Abr(aal5::Segmenter),
     Aal34(aal34::Segmenter),
 }
 
@@ -260,7 +266,7 @@ impl Outgoing {
         match self {
             Self::None => 0,
             Self::Aal0(left) => u32::from(*left),
-            Self::Aal5(segmenter) => segmenter.left().into(),
+            Self::Aal5(segmenter) | Self::Abr(segmenter) => segmenter.left().into(),
             Self::Aal34(segmenter) => segmenter.left().into(),
         }
     }
@@ -270,7 +276,7 @@ impl Outgoing {
         match self {
             Self::None => 0,
             Self::Aal0(_) => 1,
-            Self::Aal5(segmenter) => segmenter.cells().into(),
+            Self::Aal5(segmenter) | Self::Abr(segmenter) => segmenter.cells().into(),
             Self::Aal34(segmenter) => segmenter.cells().into(),
         }
     }
@@ -320,6 +326,8 @@ pub(super) struct Cold {
     pub(super) sustained: Option<FrameGcra>,
     /// The bucket of the OAM cells.
     pub(super) oam: Gcra,
+    /// Of a VC of ABR.
+    pub(super) abr: Option<Abr>,
 }
 
 /// Host time lent to excess PDUs.
@@ -357,6 +365,7 @@ impl Receiver {
             open: Open::Open,
         };
         if let Some(receive) = &request.receive {
+            receiver.flags.framing = Framing::of(request.aal, request.is_available());
             receiver.configure(Time::ZERO, request.aal, receive, tolerance);
         }
         receiver
@@ -371,7 +380,8 @@ impl Receiver {
         tolerance: Tolerance,
     ) {
         self.bounds = Bounds::new(aal, receive.max_sdu);
-        self.flags.framing = Framing::of(aal);
+        let available = self.flags.framing == Framing::Abr;
+        self.flags.framing = Framing::of(aal, available);
         self.flags.fixed_sdu = receive.fixed_sdu;
         self.flags.tell = match receive.notification {
             Notification::EveryCell => Tell::Every,
@@ -454,6 +464,7 @@ impl Cold {
             slot,
             sustained: None,
             oam: oam::police(),
+            abr: Abr::new(&request),
         };
         cold.configure(Time::ZERO, tolerance);
         cold
@@ -509,6 +520,7 @@ impl Cold {
             let outgoing = &sender.outgoing;
             stats.cells_transmitted_clp1 += u64::from(outgoing.cells() - outgoing.left());
         }
+        stats.abr = self.abr.as_ref().map(Abr::stats);
         stats.cells_received =
             stats.cells_delivered + stats.cells_discarded.total() + stats.cells_held;
         stats.cells_received += stats.cells_answered;

@@ -384,7 +384,8 @@ impl<E: Enclosure> Application<E> {
             Indication::AtRisk { .. }
             | Indication::Connection { .. }
             | Indication::Interface { .. }
-            | Indication::Losing { .. } => {}
+            | Indication::Losing { .. }
+            | Indication::Rate { .. } => {}
         }
         if self.indications.len() == Self::KEPT_MAX {
             self.indications.pop_front();

@@ -83,6 +83,30 @@ pub enum ContractErrorKind {
     /// `mids=` or `reassembly=` of another AAL.
     #[error("this belongs to aal34: no other AAL puts several PDUs together at once")]
     NotAal34,
+    /// A word of ABR under another category.
+    #[error("this belongs to abr: no other category has a rate that the network sets")]
+    NotAbr,
+    /// Not a part of a rate.
+    #[error("expected a part, 1 over a power of two: 1, 1/2, 1/4 to 1/32768")]
+    ExpectedPart,
+    /// Not a cutoff decrease factor.
+    #[error("expected 0, or 1 over a power of two: 1, 1/2, 1/4 to 1/64")]
+    CutoffRange,
+    /// Not an Nrm.
+    #[error("expected a power of two, 2 to 256 cells")]
+    NrmRange,
+    /// Not a Trm.
+    #[error("expected 781250ns to 100ms")]
+    TrmRange,
+    /// Not an ADTF.
+    #[error("expected 10ms to 10.23s")]
+    AdtfRange,
+    /// Not a TBE.
+    #[error("expected a number of cells, 0 to 16777215")]
+    TbeRange,
+    /// Not an FRTT.
+    #[error("expected a time up to 16.7s")]
+    FrttRange,
     /// Not a number of MIDs from 1 to 64.
     #[error("expected a number of PDUs that are received at once, 1 to 64")]
     MidsRange,

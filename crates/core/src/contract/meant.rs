@@ -6,7 +6,7 @@ use super::nearest::nearest;
 const WORDS: [&str; 9] = [
     "cbr", "vbr", "rt-vbr", "nrt-vbr", "ubr", "abr", "aal0", "aal5", "aal34",
 ];
-const PARAMETERS: [&str; 17] = [
+const PARAMETERS: [&str; 26] = [
     "pcr=",
     "max_pcr=",
     "min_pcr=",
@@ -20,6 +20,15 @@ const PARAMETERS: [&str; 17] = [
     "cdvt=",
     "dvt=",
     "jitter=",
+    "icr=",
+    "rif=",
+    "rdf=",
+    "cdf=",
+    "nrm=",
+    "trm=",
+    "adtf=",
+    "tbe=",
+    "frtt=",
     "police=",
     "excess=",
     "mids=",

@@ -1,6 +1,7 @@
 //! What was promised, and the arithmetic that checks it: rates, GCRA, F-GCRA, credit
-//! intervals, contract text.
+//! intervals, contract text, the rates of ABR.
 
+mod abr;
 mod bursts;
 mod credit;
 mod early;
@@ -19,6 +20,10 @@ mod tariff;
 mod text;
 mod traffic;
 
+pub use abr::{
+    AbrParameters, AbrPlanted, AbrRate, AbrWords, AbrWrong, Cutoff, Destination, NextCell, Part,
+    PrcaDestination, PrcaParameters, PrcaSource, RateReason, Source,
+};
 pub use bursts::Bursts;
 pub use credit::{Credit, Remainder, UsageControl, UsageDecision};
 pub use early::Early;

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use super::{Excess, Peak, TrafficContract, TrafficDescriptor};
+use super::{Cutoff, Excess, Part, Peak, TrafficContract, TrafficDescriptor};
 
 /// The canonical text: lower case, the parameters in one order, those that both directions share
 /// before `tx:` and `rx:`, a unit on times only. Parsing it in
@@ -94,7 +94,7 @@ impl Separated<'_, '_> {
 }
 
 /// In canonical order; none where nothing is said.
-type Parameters = [Option<Parameter>; 11];
+type Parameters = [Option<Parameter>; 20];
 
 fn parameters(descriptor: TrafficDescriptor) -> Parameters {
     let peak = |name, peak: Option<Peak>| {
@@ -112,6 +112,18 @@ fn parameters(descriptor: TrafficDescriptor) -> Parameters {
         let value = ns.map(Value::Time);
         value.map(|value| Parameter { name, value })
     };
+    let part = |name, part: Option<Part>| {
+        let value = part.map(Value::Part);
+        value.map(|value| Parameter { name, value })
+    };
+    let abr = descriptor.abr;
+    let cdf = abr.cdf.map(|cutoff| Parameter {
+        name: "cdf",
+        value: match cutoff {
+            Cutoff::Never => Value::Number(0),
+            Cutoff::Part(part) => Value::Part(part),
+        },
+    });
     [
         peak("max_pcr", descriptor.max_pcr),
         peak("pcr", descriptor.pcr),
@@ -137,6 +149,15 @@ fn parameters(descriptor: TrafficDescriptor) -> Parameters {
             name: "jitter",
             value: Value::Word(jitter.word()),
         }),
+        number("icr", abr.icr.map(|rate| rate.cell_s())),
+        part("rif", abr.rif),
+        part("rdf", abr.rdf),
+        cdf,
+        number("nrm", abr.nrm.map(u32::from)),
+        time("trm", abr.trm_ns),
+        time("adtf", abr.adtf_ns),
+        number("tbe", abr.tbe),
+        time("frtt", abr.frtt_ns),
     ]
 }
 
@@ -152,6 +173,7 @@ enum Value {
     None,
     Number(u32),
     Word(&'static str),
+    Part(Part),
     Max,
     /// Nanoseconds.
     Time(u64),
@@ -164,6 +186,7 @@ impl fmt::Display for Parameter {
             Value::None => f.write_str(name),
             Value::Number(number) => write!(f, "{name}={number}"),
             Value::Word(word) => write!(f, "{name}={word}"),
+            Value::Part(part) => write!(f, "{name}={part}"),
             Value::Max => write!(f, "{name}=max"),
             Value::Time(ns) => write!(f, "{name}={}", Nanoseconds(ns)),
         }

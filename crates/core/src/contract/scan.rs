@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use super::ContractErrorKind as Kind;
-use super::{CellRate, ContractError, Peak};
+use super::{CellRate, ContractError, Part, Peak};
 
 /// A text and how far it was read.
 pub(super) struct Scanner<'a> {
@@ -320,6 +320,31 @@ impl<'a> Scanner<'a> {
         match cells.and_then(NonZeroU32::new) {
             Some(cells) => Ok(cells),
             None => self.error_at(start, Kind::ExpectedCells),
+        }
+    }
+
+    /// A number of cells, 0 included.
+    pub(super) fn cells_or_none(&mut self) -> Result<u32, ContractError> {
+        let start = self.at;
+        let cells = self.digits().and_then(|cells| u32::try_from(cells).ok());
+        match cells.filter(|_| self.at > start) {
+            Some(cells) => Ok(cells),
+            None => self.error_at(start, Kind::TbeRange),
+        }
+    }
+
+    /// A part of a rate, `1` or `1/16`; none: `0`.
+    pub(super) fn part(&mut self) -> Result<Option<Part>, ContractError> {
+        let start = self.at;
+        let one = self.digits().filter(|_| self.at > start);
+        let of = match self.take(b'/') {
+            true => self.digits().and_then(|of| u32::try_from(of).ok()),
+            false => Some(1),
+        };
+        match (one, of.and_then(Part::one_of)) {
+            (Some(0), _) if of == Some(1) => Ok(None),
+            (Some(1), Some(part)) => Ok(Some(part)),
+            _ => self.error_at(start, Kind::ExpectedPart),
         }
     }
 

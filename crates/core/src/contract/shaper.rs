@@ -87,6 +87,15 @@ impl Shaper {
         self.increment.add(&mut self.next, &mut self.early, cells);
     }
 
+    /// Gives up what has left ahead of its time but for one cell: the next is due a cell time after
+    /// `now` at the latest.
+    pub fn forgive(&mut self, now: Time) {
+        let latest = now.plus_ns(self.increment.times_ns(1));
+        if self.next > latest {
+            (self.next, self.early) = (latest, 0);
+        }
+    }
+
     /// As [`modify`](Self::modify), at `now`, but cells that have left ahead of their times are
     /// paid for at the new rate where that is higher: a burst at 1 cell/s would keep the VC silent
     /// for minutes, whatever it has been given since.

@@ -7,14 +7,15 @@
 //! wrap: libatm reads `4.3Gbps` as 13,106 cells/s.
 
 use core::num::NonZeroU32;
+use core::ops::RangeInclusive;
 use core::str::FromStr;
 
 use super::ContractErrorKind as Kind;
 use super::meant::meant;
 use super::scan::{RawRate, Scanner};
 use super::{
-    Aal, CellRate, ContractError, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
-    TrafficDescriptor,
+    Aal, AbrParameters, CellRate, ContractError, Cutoff, Excess, Jitter, Part, Peak, Police,
+    ServiceCategory, TrafficContract, TrafficDescriptor,
 };
 
 /// Which texts are contracts.
@@ -41,6 +42,8 @@ impl TrafficContract {
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
     /// - In every list: `scr=` and `scr0=` (a rate, rounded down), `mbs=` and `burst=` (cells),
     ///   `cdvt=` and `dvt=` (times, as `250us`), `fixed`, `jitter=low|default|high`.
+    /// - In every list of `abr`: `icr=` (a rate), `rif=`, `rdf=`, `cdf=` (parts, as `1/16`), `nrm=`
+    ///   and `tbe=` (cells), `trm=`, `adtf=` and `frtt=` (times).
     /// - In the common list: `police=frame|cell|buffer`, `excess=discard|tag|when-idle`; `mids=`
     ///   and `reassembly=` (a time) of AAL3/4.
     pub fn parse(text: &str, strictness: Strictness) -> Result<Self, ContractError> {
@@ -105,6 +108,19 @@ const OURS: Expected = Expected {
                  cdvt=, dvt= or jitter=",
 };
 
+/// Behind `abr`.
+const OF_ABR: Expected = Expected {
+    in_common: "pcr=, max_pcr=, min_pcr=, icr=, rif=, rdf=, cdf=, nrm=, trm=, adtf=, tbe=, \
+                frtt=, scr=, scr0=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, dvt=, jitter=, \
+                police=, excess=, mids=, reassembly=, tx: or rx:",
+    in_transmit: "pcr=, max_pcr=, min_pcr=, icr=, rif=, rdf=, cdf=, nrm=, trm=, adtf=, tbe=, \
+                  frtt=, scr=, scr0=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, dvt=, jitter= \
+                  or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, icr=, rif=, rdf=, cdf=, nrm=, trm=, adtf=, tbe=, \
+                 frtt=, scr=, scr0=, mbs=, burst=, max_sdu=, sdu=, fixed, cdvt=, dvt= or jitter=",
+    ..OURS
+};
+
 impl Expected {
     fn parameters(&self, list: List) -> &'static str {
         match list {
@@ -124,7 +140,7 @@ enum List {
 }
 
 /// The parameters of libatm, in the order of [`Parser::parameter`], then ours.
-const PARAMETERS: [&str; 17] = [
+const PARAMETERS: [&str; 26] = [
     "max_pcr=",
     "pcr=",
     "min_pcr=",
@@ -138,6 +154,15 @@ const PARAMETERS: [&str; 17] = [
     "fixed",
     "jitter=",
     "scr0=",
+    "icr=",
+    "rif=",
+    "rdf=",
+    "cdf=",
+    "nrm=",
+    "trm=",
+    "adtf=",
+    "tbe=",
+    "frtt=",
     "police=",
     "excess=",
     "mids=",
@@ -145,13 +170,18 @@ const PARAMETERS: [&str; 17] = [
 ];
 const PARAMETERS_OF_LIBATM: usize = 5;
 /// The rest belong to AAL3/4.
-const PARAMETERS_OF_ANY_AAL: usize = 15;
+const PARAMETERS_OF_ANY_AAL: usize = 24;
 /// The rest belong to the whole contract.
-const PARAMETERS_OF_A_DIRECTION: usize = 13;
+const PARAMETERS_OF_A_DIRECTION: usize = 22;
+/// The rest of those belong to ABR.
+const PARAMETERS_OF_ANY_CATEGORY: usize = 13;
 
 impl Parser<'_> {
     fn contract(&mut self) -> Result<TrafficContract, ContractError> {
         let mut contract = self.category_and_aal()?;
+        if self.extended && contract.category == ServiceCategory::Abr {
+            self.words = &OF_ABR;
+        }
         let mut transmit = TrafficDescriptor::default();
         let mut receive = TrafficDescriptor::default();
         let (mut transmits, mut receives) = (true, true);
@@ -278,7 +308,14 @@ impl Parser<'_> {
                 }
                 self.contract_parameter(lists.contract, parameter)?;
             } else {
-                let set = self.parameter(parameter)?;
+                let of_abr = parameter >= PARAMETERS_OF_ANY_CATEGORY;
+                if of_abr && lists.contract.category != ServiceCategory::Abr {
+                    return self.scan.error_at(start, Kind::NotAbr);
+                }
+                let set = match of_abr {
+                    true => self.abr_parameter(parameter)?,
+                    false => self.parameter(parameter)?,
+                };
                 lists.each(list, set);
             }
             if self.scan.at_end() {
@@ -298,15 +335,15 @@ impl Parser<'_> {
         const POLICE: [Police; 3] = [Police::Frame, Police::Cell, Police::Buffer];
         const EXCESS: [Excess; 3] = [Excess::Discard, Excess::Tag, Excess::WhenIdle];
         match parameter {
-            13 => {
+            22 => {
                 let word = self.choice(POLICE.map(Police::word), "frame, cell, buffer")?;
                 contract.police = Some(POLICE[word]);
             }
-            14 => {
+            23 => {
                 let word = self.choice(EXCESS.map(Excess::word), "discard, tag, when-idle")?;
                 contract.excess = EXCESS[word];
             }
-            15 => {
+            24 => {
                 let start = self.scan.at();
                 let mids = self.scan.cells().ok();
                 let mids = mids.filter(|mids| mids.get() <= TrafficContract::MIDS_MAX);
@@ -356,6 +393,55 @@ impl Parser<'_> {
         })
     }
 
+    /// A parameter of ABR, within the range that TM 4.0 gives it.
+    fn abr_parameter(&mut self, parameter: usize) -> Result<Set, ContractError> {
+        const TRM_NS: RangeInclusive<u64> = 781_250..=AbrParameters::TRM_NS;
+        const ADTF_NS: RangeInclusive<u64> = 10_000_000..=10_230_000_000;
+        const FRTT_NS: RangeInclusive<u64> = 0..=16_700_000_000;
+        let start = self.scan.at();
+        let cutoff = |part: Option<Part>| match part {
+            None => Some(Cutoff::Never),
+            Some(part) => (part.of() <= 64).then_some(Cutoff::Part(part)),
+        };
+        let out = |kind| ContractError {
+            at: start,
+            kind,
+            meant: None,
+        };
+        Ok(match parameter {
+            13 => Set::Icr(CellRate::new(self.finite_rate(false)?).ok_or(out(Kind::NoRate))?),
+            14 => Set::Rif(self.scan.part()?.ok_or(out(Kind::ExpectedPart))?),
+            15 => Set::Rdf(self.scan.part()?.ok_or(out(Kind::ExpectedPart))?),
+            16 => Set::Cdf(cutoff(self.scan.part()?).ok_or(out(Kind::CutoffRange))?),
+            17 => {
+                let cells = self.scan.cells()?.get();
+                let known = cells.is_power_of_two() && (2..=256).contains(&cells);
+                match known {
+                    true => Set::Nrm(cells as u16),
+                    false => return Err(out(Kind::NrmRange)),
+                }
+            }
+            20 => {
+                let cells = self.scan.cells_or_none()?;
+                match cells <= AbrParameters::TBE {
+                    true => Set::Tbe(cells),
+                    false => return Err(out(Kind::TbeRange)),
+                }
+            }
+            _ => {
+                let ns = self.scan.time_ns()?;
+                match parameter {
+                    18 if TRM_NS.contains(&ns) => Set::Trm(ns),
+                    19 if ADTF_NS.contains(&ns) => Set::Adtf(ns),
+                    21 if FRTT_NS.contains(&ns) => Set::Frtt(ns),
+                    18 => return Err(out(Kind::TrmRange)),
+                    19 => return Err(out(Kind::AdtfRange)),
+                    _ => return Err(out(Kind::FrttRange)),
+                }
+            }
+        })
+    }
+
     fn rate(&mut self, up: bool) -> Result<RawRate, ContractError> {
         match self.extended {
             true => self.scan.rate(up),
@@ -393,6 +479,15 @@ enum Set {
     Burst(NonZeroU32),
     Fixed,
     Jitter(Jitter),
+    Icr(CellRate),
+    Rif(Part),
+    Rdf(Part),
+    Cdf(Cutoff),
+    Nrm(u16),
+    Trm(u64),
+    Adtf(u64),
+    Tbe(u32),
+    Frtt(u64),
 }
 
 /// Where parameters go.
@@ -430,6 +525,15 @@ impl Set {
             Self::Burst(cells) => descriptor.burst = Some(cells),
             Self::Fixed => descriptor.fixed = true,
             Self::Jitter(jitter) => descriptor.jitter = Some(jitter),
+            Self::Icr(rate) => descriptor.abr.icr = Some(rate),
+            Self::Rif(part) => descriptor.abr.rif = Some(part),
+            Self::Rdf(part) => descriptor.abr.rdf = Some(part),
+            Self::Cdf(cutoff) => descriptor.abr.cdf = Some(cutoff),
+            Self::Nrm(cells) => descriptor.abr.nrm = Some(cells),
+            Self::Trm(ns) => descriptor.abr.trm_ns = Some(ns),
+            Self::Adtf(ns) => descriptor.abr.adtf_ns = Some(ns),
+            Self::Tbe(cells) => descriptor.abr.tbe = Some(cells),
+            Self::Frtt(ns) => descriptor.abr.frtt_ns = Some(ns),
         }
     }
 }

@@ -2,7 +2,7 @@ use core::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::CellRate;
+use super::{AbrWords, CellRate};
 
 /// The service categories of TM 4.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,6 +30,11 @@ impl ServiceCategory {
             Self::Ubr => "ubr",
             Self::Abr => "abr",
         }
+    }
+
+    /// Whether it is promised a rate as a whole (CBR and VBR). Of ABR the least rate is.
+    pub const fn is_guaranteed(self) -> bool {
+        !matches!(self, Self::Ubr | Self::Abr)
     }
 
     /// Whether its delay is bounded (CBR and rt-VBR).
@@ -118,6 +123,9 @@ pub struct TrafficDescriptor {
     /// Cells that leave back to back, a burst every so many cell times (`burst=`; paper 002,
     /// section 5). A cell at a time if it is not given.
     pub burst: Option<NonZeroU32>,
+    /// The words of ABR.
+    #[serde(default, skip_serializing_if = "AbrWords::is_silent")]
+    pub abr: AbrWords,
 }
 
 impl TrafficDescriptor {
@@ -295,6 +303,17 @@ impl TrafficContract {
             dvt_ns: None,
             jitter: None,
             burst: None,
+            abr: AbrWords {
+                icr: None,
+                rif: None,
+                rdf: None,
+                cdf: None,
+                nrm: None,
+                trm_ns: None,
+                adtf_ns: None,
+                tbe: None,
+                frtt_ns: None,
+            },
         };
         Self {
             category,

@@ -26,7 +26,7 @@ pub const KEPT_MAX: usize = 2;
 
 /// VCs that one reply to [`Ask::Enumerate`] lists: with every counter at its longest, they fit a
 /// message.
-pub const ENUMERATE_MAX: usize = 21;
+pub const ENUMERATE_MAX: usize = 16;
 
 /// One message to the adapter's service thread. The first on a connection is [`Ask::Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

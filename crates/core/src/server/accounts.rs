@@ -18,8 +18,11 @@ pub struct Account {
     /// In canonical form.
     pub contract: String,
     pub slots: ConnectionSlots,
-    /// Cells of user data that came, whatever became of them.
+    /// Cells of user data and resource management that came, whatever became of them.
     pub cells_received: u64,
+    /// Of these, cells of resource management that were taken.
+    #[serde(default)]
+    pub cells_managing: u64,
     /// Of these, cells of PDUs in progress.
     pub cells_held: u64,
     /// Of these, cells that were discarded.
@@ -65,15 +68,20 @@ impl Accounts {
         interfaces: &[InterfaceInfo],
         tariff: Option<&Tariff>,
     ) -> Self {
-        let account = |info: &ConnectionInfo| Account {
-            address: info.address.clone(),
-            number: info.number,
-            contract: info.contract.clone(),
-            slots: info.slots,
-            cells_received: info.stats.cells_received - info.stats.cells_answered,
-            cells_held: info.stats.cells_held,
-            cells_discarded: info.stats.cells_discarded,
-            charge: tariff.map(|tariff| Charge::of(tariff, &info.slots)),
+        let account = |info: &ConnectionInfo| {
+            let abr = info.stats.abr.unwrap_or_default();
+            let managing = abr.forward_received + abr.backward_received;
+            Account {
+                address: info.address.clone(),
+                number: info.number,
+                contract: info.contract.clone(),
+                slots: info.slots,
+                cells_received: info.stats.cells_received + managing - info.stats.cells_answered,
+                cells_managing: managing,
+                cells_held: info.stats.cells_held,
+                cells_discarded: info.stats.cells_discarded,
+                charge: tariff.map(|tariff| Charge::of(tariff, &info.slots)),
+            }
         };
         let interface = |info: &InterfaceInfo| AtInterface {
             name: info.spec.name.clone(),
@@ -184,7 +192,10 @@ impl OneWay {
         let delivered = to.slots.receive.occupied();
         let discarded = to.cells_discarded.iter();
         let discarded = discarded.map(|(reason, cells)| (reason.name(), cells));
-        let why = discarded.chain([("held: their PDU is in progress", to.cells_held)]);
+        let why = discarded.chain([
+            ("taken: resource management", to.cells_managing),
+            ("held: their PDU is in progress", to.cells_held),
+        ]);
         let differences = why.filter(|(_, cells)| *cells > 0).map(Difference::from);
         Self {
             from: from.address.clone(),
@@ -265,6 +276,7 @@ mod tests {
                 receive: Slots::of(0, delivered, 0),
             },
             cells_received: delivered,
+            cells_managing: 0,
             cells_held: 0,
             cells_discarded: DiscardCounts::default(),
             charge: None,

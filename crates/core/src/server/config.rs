@@ -101,7 +101,7 @@ impl ServerAdapter {
     /// Whether a VC that sends like this under a contract of `cdvt_ns` keeps the adapter from
     /// resting.
     pub(super) fn is_kept_awake_by(&self, transmit: &Transmit, cdvt_ns: u64) -> bool {
-        let paced = transmit.rate.is_some() || transmit.peak.is_some();
+        let paced = transmit.rate.is_some() || transmit.peak.is_some() || transmit.abr.is_some();
         paced && self.idle.rests() && cdvt_ns < self.least_cdvt_ns()
     }
 }

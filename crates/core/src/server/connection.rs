@@ -2,6 +2,7 @@
 
 use super::losses::Losses;
 use super::plan::{Plan, Share};
+use super::rates::Rates;
 use super::{
     Address, ClientId, Confirm, ConnectionInfo, ConnectionSlots, Direction, Done, EndReason, Grant,
     On, Open, Opened, Precedence, Record, Refused, Request, RiskInfo, SlotClocks,
@@ -231,6 +232,8 @@ pub(super) struct Connection {
     pub(super) lent_by_hand_until: Time,
     /// What its application knows of its losses.
     pub(super) losses: Losses,
+    /// What it knows of the rate that the network allows.
+    pub(super) rates: Rates,
 }
 
 impl Connection {
@@ -278,6 +281,7 @@ impl Connection {
             slots: ConnectionSlots::default(),
             lent_by_hand_until: Time::ZERO,
             losses: Losses::default(),
+            rates: Rates::default(),
         }
     }
 

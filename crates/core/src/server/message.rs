@@ -10,7 +10,7 @@ use super::{
     Idle, InterfaceInfo, InterfaceSpec, QueueThreshold, Refused, Settings,
 };
 use crate::adapter::{AttachmentIndex, Discard, Marks, Notification, VcId, VcStats};
-use crate::contract::{CellRate, Credit};
+use crate::contract::{CellRate, Credit, RateReason};
 use crate::line::LineSpec;
 use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
@@ -468,6 +468,16 @@ pub enum Indication {
         reason: Discard,
         /// PDUs thrown away for this reason since the adapter has the connection.
         pdus: u64,
+    },
+    /// The network allows this connection of ABR another rate. It is told four times a second at
+    /// most.
+    Rate {
+        /// ACR in cells/s: what it may send now.
+        allowed_cell_s: u32,
+        /// MCR in cells/s: what it may always send.
+        floor_cell_s: u32,
+        /// Why it changed the last time.
+        reason: RateReason,
     },
     /// The server is a new one; connections go on. It leaves unread whatever is said before
     /// [`Response::Heard`]; then a Request that waits for its Confirm is to be sent again.

@@ -44,6 +44,7 @@ mod pages;
 mod plan;
 mod planted;
 mod possible;
+mod rates;
 mod refused;
 mod reopening;
 mod requests;

@@ -6,6 +6,7 @@ use super::joint::Joint;
 use super::losses::Losses;
 use super::machine::{Pending, Server};
 use super::plan::Plan;
+use super::rates::Rates;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
@@ -339,7 +340,7 @@ impl<B: Bugs> Server<B> {
             let (claims, claiming): (Vec<Claim>, Vec<&mut Connection>) = claiming.unzip();
             let rest = self.admission.rest(port, direction);
             for (connection, cell_s) in claiming.into_iter().zip(divide(rest, &claims)) {
-                let share = CellRate::new(u32::try_from(cell_s).unwrap_or(u32::MAX));
+                let share = connection.plan.share(direction, cell_s);
                 match direction {
                     Direction::Transmit => connection.share.transmit = share,
                     Direction::Receive => connection.share.receive = share,
@@ -395,7 +396,7 @@ impl<B: Bugs> Server<B> {
 
     pub(super) fn report(&mut self, adapter: AdapterIndex, state: &AdapterState) {
         let now = self.now;
-        let mut losing = Vec::new();
+        let (mut losing, mut rated) = (Vec::new(), Vec::new());
         let connections = self.connections.values_mut();
         for connection in connections.filter(|one| one.port.adapter == adapter) {
             let vc = connection.vc.map(|open| open.vc);
@@ -409,12 +410,18 @@ impl<B: Bugs> Server<B> {
                 Some(user) => {
                     let told = connection.losses.next(now, lost);
                     losing.extend(told.map(|told| (user, told)));
+                    let told = connection.rates.next(now, info.stats.abr.as_ref());
+                    rated.extend(told.map(|told| (connection.number, user, told)));
                 }
             }
         }
         for (user, (reason, pdus)) in losing {
             let indication = Indication::Losing { reason, pdus };
             self.tell(user, indication, Enclosed::Nothing);
+        }
+        for (number, user, rate) in rated {
+            self.tell(user, rate, Enclosed::Nothing);
+            self.announce(number, Change::Changed);
         }
     }
 
@@ -576,6 +583,7 @@ impl<B: Bugs> Server<B> {
             connection.ending.get_or_insert(EndReason::BufferGone);
         }
         connection.losses = Losses::default();
+        connection.rates = Rates::default();
         connection.giving_back = GivingBack::Begun;
         connection.repeatable = false;
         let opens = connection.opener.is_some();

@@ -14,7 +14,7 @@ use super::{
     Refused, Request, Tried, divide,
 };
 use crate::adapter::{Config, PortIndex, VcId};
-use crate::contract::{CellRate, TrafficContract};
+use crate::contract::TrafficContract;
 use crate::wire::VpiVci;
 
 /// A connection that the server would promise.
@@ -234,7 +234,7 @@ impl<B: Bugs> Server<B> {
             let others = on_port.filter_map(|one| one.plan.claim(direction));
             let claims: Vec<_> = others.chain([own]).collect();
             let cell_s = *divide(self.admission.rest(port, direction), &claims).last()?;
-            CellRate::new(u32::try_from(cell_s).unwrap_or(u32::MAX))
+            plan.share(direction, cell_s)
         };
         Share {
             transmit: share(Direction::Transmit),

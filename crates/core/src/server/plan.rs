@@ -2,8 +2,8 @@
 
 use super::chain::Room;
 use super::{
-    AdmissionConfig, Bandwidth, Buffers, DelayBounds, Demand, Direction, Idle, Open, Precedence,
-    ReceiveBound, Refused, ServerAdapter, ServerConfig, Shortage, Surroundings, TransmitBound,
+    AdmissionConfig, Buffers, DelayBounds, Demand, Direction, Idle, Open, Precedence, ReceiveBound,
+    Refused, ServerAdapter, ServerConfig, Shortage, Surroundings, TransmitBound,
 };
 use crate::aal::aal34;
 use crate::adapter::{
@@ -167,20 +167,18 @@ impl Circumstances<'_> {
                 Direction::Transmit => &mut demand.transmit,
                 Direction::Receive => &mut demand.receive,
             };
-            let Some(rate) = plan.guaranteed(direction) else {
-                bandwidth.best_effort = 1;
+            bandwidth.best_effort = u64::from(!plan.is_guaranteed());
+            let Some(rate) = plan.guaranteed(direction).or(plan.floor(direction)) else {
                 continue;
             };
             // Nobody can promise a rate above the line; a peak beside SCR is not promised.
-            let stated = plan.descriptor(direction).map(|d| (d.peak(), d.scr));
+            let promised = plan.descriptor(direction).filter(|_| plan.is_guaranteed());
+            let stated = promised.map(|d| (d.peak(), d.scr));
             let cell_s = match stated {
                 Some((Peak::Rate(peak), None)) if peak > self.line => peak.cell_s().into(),
                 _ => u64::from(rate.cell_s()),
             };
-            *bandwidth = Bandwidth {
-                guaranteed: cell_s,
-                best_effort: 0,
-            };
+            bandwidth.guaranteed = cell_s;
             let largest = plan.pdu_cells(max_sdu);
             let floor = self.admission.sdu_floor.unwrap_or(max_sdu).min(max_sdu);
             let reserved = plan.pdu_cells(floor);
@@ -205,7 +203,7 @@ impl Circumstances<'_> {
         fits: impl Fn(Plan) -> bool,
     ) -> Option<TrafficContract> {
         use super::Resource::{ReceiveBandwidth, TransmitBandwidth};
-        if contract.category == ServiceCategory::Ubr {
+        if !contract.category.is_guaranteed() && floors(contract) == [None, None] {
             return None;
         }
         let fits = |contract: &TrafficContract| self.plan(contract).is_ok_and(&fits);
@@ -255,11 +253,26 @@ fn states_its_rates(contract: &TrafficContract) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The highest peak rate among the directions to be lowered.
+/// The least rates of ABR, in both directions.
+fn floors(contract: &TrafficContract) -> [Option<CellRate>; 2] {
+    let of_abr = contract.category == ServiceCategory::Abr;
+    let floor = |way: Option<TrafficDescriptor>| way.filter(|_| of_abr)?.min_pcr;
+    [floor(contract.transmit), floor(contract.receive)]
+}
+
+/// The highest rate that is promised among the directions to be lowered: the peak, of ABR the
+/// floor.
 fn top_cell_s(contract: &TrafficContract, ways: (bool, bool), line: CellRate) -> u32 {
     let peak = |way: bool, descriptor: Option<TrafficDescriptor>| {
         let descriptor = descriptor.filter(|_| way);
-        descriptor.map_or(0, |descriptor| descriptor.peak().on(line).cell_s())
+        let of_abr = contract.category == ServiceCategory::Abr;
+        descriptor.map_or(0, |descriptor| {
+            match descriptor.min_pcr.filter(|_| of_abr) {
+                Some(floor) => floor.min(line).cell_s(),
+                None if of_abr => 0,
+                None => descriptor.peak().on(line).cell_s(),
+            }
+        })
     };
     peak(ways.0, contract.transmit).max(peak(ways.1, contract.receive))
 }
@@ -280,6 +293,10 @@ fn scaled(
     let lower = |way: bool, descriptor: Option<TrafficDescriptor>| {
         descriptor.map(|descriptor| match way {
             false => descriptor,
+            true if contract.category == ServiceCategory::Abr => TrafficDescriptor {
+                min_pcr: descriptor.min_pcr.map(|floor| scale(floor.min(line))),
+                ..descriptor
+            },
             true => TrafficDescriptor {
                 pcr: Some(Peak::Rate(scale(descriptor.peak().on(line)))),
                 scr: descriptor.scr.map(scale),
@@ -297,9 +314,10 @@ fn scaled(
 /// Whether the peak rates are at least what will do.
 fn acceptable(contract: &TrafficContract, line: CellRate) -> bool {
     let ways = [contract.transmit, contract.receive];
+    let of_abr = contract.category == ServiceCategory::Abr;
     ways.iter().flatten().all(|descriptor| {
         let least = descriptor.min_pcr;
-        least.is_none_or(|least| descriptor.peak().on(line) >= least)
+        least.is_none_or(|least| of_abr || descriptor.peak().on(line) >= least)
     })
 }
 
@@ -337,7 +355,7 @@ impl Plan {
     }
 
     pub(super) fn is_guaranteed(&self) -> bool {
-        self.contract.category != ServiceCategory::Ubr
+        self.contract.category.is_guaranteed()
     }
 
     /// Cells that it may send before another connection's.
@@ -416,6 +434,20 @@ impl Plan {
         descriptor.map(|descriptor| descriptor.sustained(self.line))
     }
 
+    /// The least rate of a direction of ABR, in cells/s, which is reserved.
+    pub(super) fn floor(&self, direction: Direction) -> Option<CellRate> {
+        let of_abr = self.contract.category == ServiceCategory::Abr;
+        self.descriptor(direction).filter(|_| of_abr)?.min_pcr
+    }
+
+    /// What a direction of best effort has, which gets `cell_s` cells/s of the rest: its floor
+    /// beside.
+    pub(super) fn share(&self, direction: Direction, cell_s: u64) -> Option<CellRate> {
+        let floor = self.floor(direction).map_or(0, CellRate::cell_s);
+        let sum = cell_s.saturating_add(floor.into());
+        CellRate::new(u32::try_from(sum).unwrap_or(u32::MAX))
+    }
+
     /// What a direction of best effort claims of the rest.
     pub(super) fn claim(&self, direction: Direction) -> Option<super::share::Claim> {
         let descriptor = self
@@ -427,7 +459,10 @@ impl Plan {
         };
         Some(super::share::Claim {
             weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
-            most: most.map(|rate| rate.cell_s().into()),
+            most: most.map(|rate| {
+                let floor = self.floor(direction).map_or(0, CellRate::cell_s);
+                rate.cell_s().saturating_sub(floor).into()
+            }),
         })
     }
 

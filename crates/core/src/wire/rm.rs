@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use super::{Checked, PAYLOAD_LEN, crc10_is_valid, seal_crc10};
 
 /// What a reserved octet holds (TM 4.0).
@@ -11,7 +13,7 @@ const RESERVED: u8 = 0x6a;
 /// | 0 | nz | exponent |  mantissa   |   nz * 2^exponent * (1 + mantissa / 512) cells/s
 /// +---+----+----------+-------------+
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RmRate(pub u16);
 
 impl RmRate {
@@ -26,11 +28,20 @@ impl RmRate {
 
     /// The largest rate of this form that is not above `cell_s`.
     pub const fn at_most(cell_s: u32) -> Self {
-        let Some(exponent) = cell_s.checked_ilog2() else {
+        Self::at_most_512ths((cell_s as u64) << 9)
+    }
+
+    /// The largest rate of this form that is not above so many 1/512 cells/s: none below a cell/s,
+    /// and the largest of all above 2^32.
+    pub const fn at_most_512ths(cell_s_512ths: u64) -> Self {
+        let Some(exponent) = (cell_s_512ths >> 9).checked_ilog2() else {
             return Self(0);
         };
+        if exponent > 31 {
+            return Self(0x7fff);
+        }
         // Ten bits from the first one on: the first is implied, nine are the mantissa.
-        let mantissa = ((cell_s as u64) << 9 >> exponent) as u16 & 0x1ff;
+        let mantissa = (cell_s_512ths >> exponent) as u16 & 0x1ff;
         Self(0x4000 | (exponent as u16) << 9 | mantissa)
     }
 }
@@ -46,7 +57,7 @@ impl RmRate {
 /// ```
 ///
 /// Reserved octets are 6A, reserved bits 0; neither is looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rm {
     /// Protocol identifier: 1 for ABR.
     pub protocol: u8,

@@ -7,7 +7,7 @@ use cellgate_core::adapter::{
     Aal, Assumptions, AttachmentIndex, ClpScope, Excess, Interleaving, Marks, Notification,
     OpenRequest, PortIndex, Receive, Sustained, SustainedRate, Terms, Transmit, Unserved,
 };
-use cellgate_core::contract::{CellRate, FrameGcra, TrafficContract, aal5_cells};
+use cellgate_core::contract::{AbrWrong, CellRate, FrameGcra, TrafficContract, aal5_cells};
 use cellgate_core::queue::{ConnectionGeometry, ConnectionSizes};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -71,6 +71,7 @@ const TRANSMIT: Transmit = Transmit {
     rate: None,
     cdvt_ns: 7,
     weight: 1,
+    abr: None,
     peak: None,
     max_sdu: u16::MAX,
     burst: 1,
@@ -318,7 +319,23 @@ fn texts_become_what_they_say_in_both_directions() {
 #[test]
 fn what_the_adapter_cannot_do_is_refused_with_the_reason() {
     for (text, reason) in [
-        ("abr:pcr=100", Unserved::Abr),
+        ("abr:pcr=100,tx:none", Unserved::AbrOneWay),
+        ("abr:pcr=100,rx:none", Unserved::AbrOneWay),
+        ("abr,aal0:pcr=100", Unserved::AbrOutsideAal5),
+        ("abr,aal34:pcr=100", Unserved::AbrOutsideAal5),
+        ("abr:pcr=100,excess=tag", Unserved::AbrExcess),
+        (
+            "abr:pcr=100,min_pcr=101",
+            Unserved::AbrParameters(AbrWrong::MinimumAbovePeak { mcr: 101, pcr: 100 }),
+        ),
+        (
+            "abr:pcr=100,min_pcr=10,icr=9",
+            Unserved::AbrParameters(AbrWrong::InitialOutside {
+                icr: 9,
+                mcr: 10,
+                pcr: 100,
+            }),
+        ),
         ("cbr:tx:none,rx:none", Unserved::Nothing),
         ("vbr:pcr=100", Unserved::NoSustainedRate),
         ("vbr:scr=100", Unserved::NoSustainedRate),

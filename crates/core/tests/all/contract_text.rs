@@ -3,8 +3,8 @@
 use core::num::NonZeroU32;
 
 use cellgate_core::contract::{
-    Aal, CellRate, ContractError, ContractErrorKind as Kind, Excess, Jitter, Peak, Police,
-    ServiceCategory, Strictness, TrafficContract, TrafficDescriptor,
+    Aal, AbrWords, CellRate, ContractError, ContractErrorKind as Kind, Cutoff, Excess, Jitter,
+    Part, Peak, Police, ServiceCategory, Strictness, TrafficContract, TrafficDescriptor,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -502,6 +502,25 @@ fn random_descriptor(random: &mut Pcg64Mcg) -> TrafficDescriptor {
             .get(below(random, 4) as usize)
             .copied(),
         burst: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
+        abr: AbrWords::default(),
+    }
+}
+
+fn random_abr(random: &mut Pcg64Mcg) -> AbrWords {
+    let part = |random: &mut Pcg64Mcg, most| Part::one_of(1 << below(random, most));
+    let cdf = [None, Some(Cutoff::Never), part(random, 7).map(Cutoff::Part)];
+    AbrWords {
+        icr: CellRate::new(magnitude(random)).filter(|_| below(random, 2) == 0),
+        rif: part(random, 16).filter(|_| below(random, 2) == 0),
+        rdf: part(random, 16).filter(|_| below(random, 2) == 0),
+        cdf: cdf[below(random, 3) as usize],
+        nrm: Some(2 << below(random, 8)).filter(|_| below(random, 2) == 0),
+        trm_ns: Some(u64::from(1_000_000 + below(random, 99_000_000))),
+        adtf_ns: Some(10_000_000 * u64::from(1 + below(random, 1_023)))
+            .filter(|_| below(random, 2) == 0),
+        tbe: Some(below(random, 1 << 24)).filter(|_| below(random, 2) == 0),
+        frtt_ns: Some(1_000 * u64::from(below(random, 16_700_001)))
+            .filter(|_| below(random, 2) == 0),
     }
 }
 
@@ -513,8 +532,11 @@ fn random_contract(random: &mut Pcg64Mcg) -> TrafficContract {
     let police = [Police::Frame, Police::Cell, Police::Buffer].get(pick(4));
     let excess = [Excess::Discard, Excess::Tag, Excess::WhenIdle][pick(3)];
     let directions = pick(8);
-    let transmit = random_descriptor(random);
+    let mut transmit = random_descriptor(random);
     let mut receive = random_descriptor(random);
+    if category == Abr {
+        (transmit.abr, receive.abr) = (random_abr(random), random_abr(random));
+    }
     if below(random, 2) == 0 {
         // Most of it shared.
         let cdvt_ns = receive.cdvt_ns;

@@ -168,7 +168,7 @@ impl Naive {
     fn weight_of(&self, index: usize) -> u64 {
         match self.vcs[index].as_ref().unwrap().class {
             Class::BestEffort { weight, .. } => u64::from(weight.max(1)),
-            Class::Guaranteed { .. } => unreachable!(),
+            Class::Guaranteed { .. } | Class::Available { .. } => unreachable!(),
         }
     }
 
@@ -436,6 +436,8 @@ fn rate_of(class: Class) -> Option<(CellRate, u64)> {
             ..
         } => Some((sustained.map_or(rate, |of| of.rate), cdvt_ns)),
         Class::BestEffort { peak, .. } => peak.map(|peak| (peak.rate, peak.cdvt_ns)),
+        // Its storms are not drawn: `schedule_abr` has those.
+        Class::Available { .. } => unreachable!(),
     }
 }
 

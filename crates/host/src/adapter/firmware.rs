@@ -124,6 +124,7 @@ mod tests {
                 rate: CellRate::new(10_000),
                 cdvt_ns: 1_000_000,
                 weight: 1,
+                abr: None,
                 peak: None,
                 max_sdu: 2_000,
                 burst: 1,

@@ -81,6 +81,7 @@ enum State {
     Share,
     Risk,
     Loss(Discard),
+    Rate,
 }
 
 impl State {
@@ -97,6 +98,7 @@ impl State {
             Indication::Share { .. } => Self::Share,
             Indication::AtRisk { .. } => Self::Risk,
             Indication::Losing { reason, .. } => Self::Loss(*reason),
+            Indication::Rate { .. } => Self::Rate,
             _ => return None,
         };
         Some((*connection, state))

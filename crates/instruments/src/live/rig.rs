@@ -63,6 +63,7 @@ pub(crate) const fn transmit(rate: Option<CellRate>, cdvt_ns: u64, max_sdu: u16)
         rate,
         cdvt_ns,
         weight: 1,
+        abr: None,
         peak: None,
         max_sdu,
         burst: 1,

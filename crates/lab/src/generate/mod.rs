@@ -305,6 +305,7 @@ fn transmit(draw: &mut Draw, max_sdu: u16) -> Transmit {
     let vbr = rate.and_then(|scr| bursts(weight, scr, max_sdu));
     Transmit {
         rate: vbr.map(|(peak, _)| peak).or(rate),
+        abr: None,
         peak: peak.filter(|_| rate.is_none()),
         cdvt_ns,
         weight,

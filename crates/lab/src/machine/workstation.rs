@@ -170,6 +170,7 @@ impl Workstation {
             // What a turn of the firmware may be late, and the other connections of the FIFO.
             cdvt_ns: 1_000_000,
             weight: 1,
+            abr: None,
             peak: None,
             max_sdu: spec.sdu,
             burst: 1,

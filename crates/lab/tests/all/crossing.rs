@@ -176,6 +176,7 @@ impl World {
                 rate: None,
                 cdvt_ns: 0,
                 weight: 1,
+                abr: None,
                 peak: None,
                 max_sdu,
                 burst: 1,

@@ -3,6 +3,7 @@
 mod contracts;
 mod recorded;
 
+mod abr;
 mod corpus;
 mod crossing;
 mod ends;

@@ -118,6 +118,7 @@ impl World {
                 rate: None,
                 cdvt_ns: 0,
                 weight: 1,
+                abr: None,
                 peak: None,
                 max_sdu: SDU_LEN,
                 burst: 1,

@@ -2,9 +2,7 @@
 
 use cellgate::Refused;
 use cellgate_core::contract::mbit_s;
-use cellgate_core::contract::{
-    CellRate, Increment, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
-};
+use cellgate_core::contract::{CellRate, Increment, Peak, TrafficContract, TrafficDescriptor};
 use cellgate_core::server::DelayBounds;
 use cellgate_report::output::wrapped;
 use serde::Serialize;
@@ -87,7 +85,7 @@ pub(super) enum Use {
 }
 
 fn is_guaranteed(contract: &TrafficContract) -> bool {
-    contract.category != ServiceCategory::Ubr
+    contract.category.is_guaranteed()
 }
 
 impl Facts {

@@ -54,6 +54,10 @@ fn state(change: Change, info: &ConnectionInfo) -> String {
             text += &format!(", its share to {what} {} cells/s", share.cell_s());
         }
     }
+    if let Some(abr) = &info.stats.abr {
+        let (allowed, why) = (abr.allowed_cell_s, abr.reason.meaning());
+        text += &format!(", the network allows {allowed} cells/s: {why}");
+    }
     text
 }
 

@@ -1,8 +1,8 @@
 //! `cellgate vc`: the server's connections.
 
 use cellgate::{
-    Builder, CellRate, Connection, ConnectionInfo, Notification, QueueThreshold, TrafficContract,
-    Tried,
+    AbrStats, Builder, CellRate, Connection, ConnectionInfo, Notification, QueueThreshold,
+    TrafficContract, Tried,
 };
 use cellgate_core::contract::mbit_s;
 use cellgate_report::output::{Exit, columns, described, print, print_json_line, table_by_worth};
@@ -374,14 +374,48 @@ fn delays(info: &ConnectionInfo) -> Vec<[String; 2]> {
     rows
 }
 
+/// The rate that the network allows, and the RM cells that say so.
+fn available(abr: &AbrStats) -> Vec<[String; 2]> {
+    let words = |cell_s: u32| CellRate::new(cell_s).map_or("0 cells/s".to_owned(), rate_words);
+    let AbrStats {
+        forward_sent,
+        backward_sent,
+        forward_received,
+        backward_received,
+        ..
+    } = abr;
+    let thrown_away = abr.crc_error + abr.wrong_protocol + abr.too_many;
+    vec![
+        [
+            "allowed (ACR)".to_owned(),
+            format!("{}: {}", words(abr.allowed_cell_s), abr.reason.meaning()),
+        ],
+        ["floor (MCR)".to_owned(), words(abr.floor_cell_s)],
+        [
+            "RM cells sent".to_owned(),
+            format!("{forward_sent} forward, {backward_sent} backward"),
+        ],
+        [
+            "RM cells received".to_owned(),
+            format!(
+                "{forward_received} forward, {backward_received} backward; {thrown_away} thrown \
+                 away, {} unasked",
+                abr.unasked
+            ),
+        ],
+    ]
+}
+
 /// Everything about one.
 fn in_full(info: &ConnectionInfo) -> String {
     let stats = &info.stats;
     let rate = |rate: Option<cellgate::CellRate>| rate.map_or("-".to_owned(), rate_words);
-    let promise = if info.guaranteed {
-        "guaranteed"
-    } else {
-        "best effort"
+    let promise = match (info.guaranteed, stats.abr) {
+        (true, _) => "guaranteed".to_owned(),
+        (false, Some(abr)) if abr.floor_cell_s > 0 => {
+            format!("{} cells/s guaranteed, best effort above", abr.floor_cell_s)
+        }
+        (false, _) => "best effort".to_owned(),
     };
     let share = if info.guaranteed { "" } else { ", its share" };
     let notify = NotifyWord(info.notification.unwrap_or(Notification::LastCell));
@@ -396,7 +430,7 @@ fn in_full(info: &ConnectionInfo) -> String {
     let mut rows = vec![
         ["address".to_owned(), info.address.to_string()],
         ["contract".to_owned(), info.contract.clone()],
-        ["promise".to_owned(), promise.to_owned()],
+        ["promise".to_owned(), promise],
         [format!("transmit{share}"), rate(info.transmit)],
         [format!("receive{share}"), rate(info.receive)],
         ["notify".to_owned(), notify.to_string()],
@@ -438,6 +472,7 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["of these, tagged".to_owned(), stats.pdus_tagged.to_string()],
     ];
     rows.splice(11..11, delays(info));
+    rows.splice(5..5, stats.abr.as_ref().map(available).unwrap_or_default());
     if let Some(offer) = &info.offer {
         rows.insert(3, ["may grow to".to_owned(), offer.clone()]);
     }

@@ -24,6 +24,8 @@ pub(super) struct Line {
     /// The bursts of VBR VCs that have cells to send.
     bursts: Wheel,
     robin: Robin,
+    /// VCs of ABR that have a floor.
+    floors: u32,
 }
 
 /// 128 slots of an OC-3.
@@ -47,6 +49,7 @@ impl Line {
             vbr_vcs: 0,
             bursts: Wheel::new(),
             robin: Robin::new(vcs),
+            floors: 0,
         }
     }
 
@@ -77,6 +80,22 @@ impl Line {
         if let Some(shaper) = vc.shaper() {
             self.burst_of_all -= vc.burst();
             self.tolerances.remove(shaper.cdvt_ns());
+        }
+    }
+
+    /// The floor of a VC of ABR was opened, if it has one.
+    pub(super) fn reserve_floor(&mut self, floor: &Entry) {
+        if let Pace::Floor { .. } = floor.pace {
+            self.reserve(floor);
+            self.floors += 1;
+        }
+    }
+
+    /// It is gone.
+    pub(super) fn release_floor(&mut self, floor: &Entry) {
+        if let Pace::Floor { .. } = floor.pace {
+            self.release(floor);
+            self.floors -= 1;
         }
     }
 
@@ -133,8 +152,42 @@ impl Line {
                     self.insert_bursts(entries, now, vc, floor, next);
                 }
             }
-            Pace::BestEffort { .. } => self.robin.insert(entries, vc),
-            Pace::Early(_) | Pace::Closed => {}
+            Pace::BestEffort { .. } => {
+                self.robin.insert(entries, vc);
+                if self.floors > 0 {
+                    self.insert_floor(entries, now, vc);
+                }
+            }
+            Pace::Early(_) | Pace::Floor { .. } | Pace::Closed => {}
+        }
+    }
+
+    /// Gives the floor of a VC of ABR its place, if it has one.
+    fn insert_floor(&mut self, entries: &mut [Entry], now: Time, vc: VcIndex) {
+        let floor = bursts_of(vc, entries.len());
+        if let Pace::Floor { shaper, .. } = &mut entries[usize::from(floor.0)].pace {
+            shaper.catch_up(now.minus_ns(shaper.cdvt_ns()));
+            let next = shaper.next();
+            self.wheel.rebase(now.min(next));
+            self.wheel.insert(entries, floor, next);
+        }
+    }
+
+    /// Charges the floor of a VC of ABR, if it has one, with cells that it has sent. What the rest
+    /// of the line has carried beyond the floor is no debt of it.
+    fn sent_of_floor(&mut self, entries: &mut [Entry], now: Time, vc: VcIndex, cells: u32) {
+        let floor = bursts_of(vc, entries.len());
+        let entry = &mut entries[usize::from(floor.0)];
+        let Pace::Floor { shaper, .. } = &mut entry.pace else {
+            return;
+        };
+        shaper.emit(now, cells);
+        shaper.forgive(now);
+        let next = shaper.next();
+        if entry.place != Place::Idle {
+            self.wheel.remove(entries, floor);
+            self.wheel.insert(entries, floor, next);
+            self.wheel.bring_near(entries, cells);
         }
     }
 
@@ -163,6 +216,12 @@ impl Line {
         if entries[usize::from(vc.0)].is_vbr() {
             self.bursts.remove(entries, bursts_of(vc, entries.len()));
         }
+        if self.floors > 0 {
+            let floor = bursts_of(vc, entries.len());
+            if let Pace::Floor { .. } = entries[usize::from(floor.0)].pace {
+                self.wheel.remove(entries, floor);
+            }
+        }
         match entries[usize::from(vc.0)].place {
             Place::Idle => {}
             Place::Near(_) | Place::Far(_) | Place::Beyond => self.wheel.remove(entries, vc),
@@ -186,6 +245,11 @@ impl Line {
                     self.guaranteed_run(*shaper, now, max_cells)
                 }
                 _ => 1,
+            };
+            // In the wheel are floors, too.
+            let vc = match usize::from(vc.0) < entries.len() / 2 {
+                true => vc,
+                false => owner_of(vc, entries.len()),
             };
             return Some(Grant { vc, cells });
         }
@@ -321,7 +385,10 @@ impl Line {
                     ..
                 },
             ) => shaper.emit(now, cells),
-            (_, Pace::Early(_) | Pace::BestEffort { .. } | Pace::Closed) => {}
+            (_, Pace::Early(_) | Pace::Floor { .. } | Pace::BestEffort { .. } | Pace::Closed) => {}
+        }
+        if self.floors > 0 {
+            self.sent_of_floor(entries, now, vc, cells);
         }
     }
 

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::held::Held;
 use super::list::List;
-use super::{Entry, Pace, Place};
+use super::{Entry, NEVER, Pace, Place};
 use crate::Time;
 use crate::adapter::VcIndex;
 
@@ -103,7 +103,8 @@ impl Robin {
     /// When the first of those that were put aside may send.
     #[inline(always)]
     pub(super) fn held_until(&self, entries: &[Entry]) -> Option<Time> {
-        self.held.first(entries).map(|(_, time)| time)
+        let first = self.held.first(entries).map(|(_, time)| time);
+        first.filter(|time| *time < NEVER)
     }
 
     /// Puts `vc` at the end of its round.
@@ -145,7 +146,7 @@ impl Robin {
     fn leave(&mut self, entries: &mut [Entry], vc: VcIndex) {
         let weight = match entries[usize::from(vc.0)].pace {
             Pace::BestEffort { weight, .. } => weight,
-            Pace::Guaranteed { .. } | Pace::Early(_) | Pace::Closed => return,
+            Pace::Guaranteed { .. } | Pace::Early(_) | Pace::Floor { .. } | Pace::Closed => return,
         };
         let index = stratum_of(weight);
         let stratum = &mut self.strata[index];

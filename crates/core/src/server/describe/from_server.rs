@@ -395,6 +395,10 @@ examples! { Indication:
         r#"1,"connection":3,"indication":{"can_grow":{"contract":"cbr:pcr=320000,max_sdu=9180"}}"#;
     "losing", Self::Losing { .. },
         r#"0,"connection":3,"indication":{"losing":{"reason":"non_conforming","pdus":988}}"#;
+    "rate", Self::Rate { .. },
+        r#"0,"connection":3,"indication":{"rate":{
+            "allowed_cell_s":88301,"floor_cell_s":1000,"reason":"congestion"
+        }}"#;
     "restarted", Self::Restarted, r#"0,"indication":"restarted""#;
     "connection", Self::Connection { .. },
         concat!(

@@ -1,5 +1,6 @@
 //! The protocol server: what applications hear, what the adapter is asked, what stays promised.
 
+mod abr;
 mod adapters;
 mod admission;
 mod awaiting;

@@ -607,6 +607,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
             rate: None,
             cdvt_ns: 0,
             weight: 1,
+            abr: None,
             peak: None,
             max_sdu: 2_000,
             burst: 1,

@@ -396,6 +396,7 @@ fn request(sdu: u16) -> Result<OpenRequest, CalibrationError> {
             rate: Some(rate(LINE / 2)?),
             cdvt_ns: STEP_NS,
             weight: 1,
+            abr: None,
             peak: None,
             max_sdu: sdu,
             burst: 1,

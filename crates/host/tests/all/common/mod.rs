@@ -106,6 +106,7 @@ pub fn transmitting(max_sdu: u16) -> Transmit {
         rate: None,
         cdvt_ns: 0,
         weight: 1,
+        abr: None,
         peak: None,
         max_sdu,
         burst: 1,

@@ -25,6 +25,8 @@ const SHARES: [u64; 6] = [40, 50, 60, 70, 85, 100];
 const LATENCIES_MS: [u64; 10] = [10, 20, 40, 60, 80, 120, 160, 200, 250, 300];
 /// A buffer deeper than any that is needed, in us.
 const MOST_US: u64 = 1_000_000;
+/// The playout begins anew where a packet is early by so much.
+const EARLY_MS: u64 = 100;
 const FPS: u32 = 25;
 const PDU_LEN: u16 = 8_192;
 
@@ -219,7 +221,7 @@ fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 
     let counting = Camera::new(Time::ZERO, camera);
     let pdu = pdu_ps();
     let mut done = Ps::ZERO;
-    let mut longest = Ps::ZERO;
+    let (mut shortest, mut longest) = (Ps::MAX, Ps::ZERO);
     // When each frame was made, and how long its first PDU took.
     let mut firsts = Vec::new();
     for frame in 0..frames {
@@ -227,7 +229,9 @@ fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 
         let made = begun.plus(Ps::from_ns(made));
         let turn = other.done(done.max(made), Ps::ZERO);
         let pdus = u64::from(counting.packets(frame)) / PACK as u64;
-        firsts.push((made, other.done(turn, Ps::new(pdu)).since(made)));
+        let first = other.done(turn, Ps::new(pdu)).since(made);
+        shortest = shortest.min(first);
+        firsts.push((made, first));
         done = other.done(turn, Ps::new(pdus * pdu));
         longest = longest.max(done.since(made));
     }
@@ -240,6 +244,10 @@ fn law_us(camera: CameraTerms, other: OtherWork, begun: Ps, frames: u64) -> u64 
                 break;
             }
             anchor = anchor.min(*first);
+        }
+        // What comes so much sooner than the anchor is early, and the anchor from then on.
+        if anchor.since(shortest) > latency.max(Ps::from_ns(EARLY_MS * MS)) {
+            anchor = shortest;
         }
         longest.since(anchor).since(forgiven) <= latency
     };
@@ -416,4 +424,45 @@ fn checks(points: &[Point]) -> Vec<Check> {
         .holds(deeper, told(deeper)),
     );
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(share: u64, boundary_us: u64) -> Point {
+        Point {
+            share,
+            file: dec("1000"),
+            file_law: dec("1000"),
+            late: LATENCIES_MS
+                .map(|ms| u64::from(ms * 1_000 < boundary_us))
+                .into(),
+            frames: 100,
+            law_us: boundary_us,
+            boundary_us,
+        }
+    }
+
+    fn failed(change: impl FnOnce(&mut Vec<Point>)) -> Vec<String> {
+        let mut points = vec![point(40, 150_000), point(70, 50_000)];
+        change(&mut points);
+        let checks = checks(&points);
+        let failed = checks.iter().filter(|check| !check.pass);
+        failed.map(|check| check.what.clone()).collect()
+    }
+
+    #[test]
+    fn each_claim_fails_when_what_it_judges_is_broken() {
+        assert_eq!(failed(|_| {}), [""; 0]);
+        let of_file = failed(|points| points[0].file = dec("960"));
+        assert!(of_file[0].starts_with("the file, of its bottleneck at 40 %"));
+        let of_buffer = failed(|points| points[1].law_us = 53_000);
+        assert!(of_buffer[0].starts_with("the buffer from which no frame is late, at 70 %"));
+        let vanish = ["late frames vanish behind that buffer, and not before"];
+        assert_eq!(failed(|points| points[0].late[9] = 1), vanish);
+        assert_eq!(failed(|points| points[0].late[0] = 0), vanish);
+        let deeper = ["the less of the processor, the deeper the buffer"];
+        assert_eq!(failed(|points| points[0] = point(40, 40_000)), deeper);
+    }
 }

@@ -90,7 +90,7 @@ pub(super) fn bad_contract(draw: &mut Draw) -> String {
     let bad = [
         "",
         "nonsense",
-        "abr,aal5:pcr=1000cps,max_sdu=100",
+        "abr,aal5:pcr=1000cps,max_sdu=100,tx:none",
         "cbr,aal5:pcr=0cps,max_sdu=100",
         "vbr,aal5:pcr=1000cps,max_sdu=100",
         "cbr,aal5:pcr=1000cps,max_sdu=70000",

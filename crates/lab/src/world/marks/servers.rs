@@ -414,6 +414,7 @@ fn indication_name(indication: &Indication) -> &'static str {
         Indication::AtRisk { .. } => "at_risk",
         Indication::CanGrow { .. } => "can_grow",
         Indication::Losing { .. } => "losing",
+        Indication::Rate { .. } => "rate",
         Indication::Restarted => "restarted",
         Indication::Connection { change, .. } => match change {
             Change::Added => "connection_added",
