@@ -5,6 +5,7 @@
 // Environment: PAGE (its address), CHROMIUM, SHOTS (where screenshots go).
 
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
@@ -72,6 +73,36 @@ if (!await (async () => {
   process.exit(0);
 }
 
+// How long the threads of the browser ran, and waited for a CPU, by the kernel's accounts; in ns.
+function cpu() {
+  const parents = new Map();
+  for (const pid of readdirSync("/proc").filter(name => /^\d+$/.test(name))) {
+    try { parents.set(pid, readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").pop().split(" ")[1]); } catch { /* it has ended */ }
+  }
+  const isOurs = pid => { for (; pid; pid = parents.get(pid)) if (pid === String(process.pid)) return true; return false; };
+  const sum = { ran: 0, waited: 0 };
+  for (const pid of [...parents.keys()].filter(isOurs)) {
+    try {
+      for (const thread of readdirSync(`/proc/${pid}/task`)) {
+        const [ran, waited] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "latin1").split(" ").map(Number);
+        sum.ran += ran;
+        sum.waited += waited;
+      }
+    } catch { /* it has ended */ }
+  }
+  return sum;
+}
+
+// A browser whose threads have waited twice as long as they ran says nothing of what it is given.
+const accounts = cpu();
+process.on("uncaughtException", error => {
+  const { ran, waited } = cpu();
+  const told = `ran ${((ran - accounts.ran) / 1e9).toFixed(1)} s, waited ${((waited - accounts.waited) / 1e9).toFixed(1)} s for a CPU`;
+  const isDisturbed = waited - accounts.waited > 2 * (ran - accounts.ran);
+  console.error(`${isDisturbed ? "disturbed: the browser " : "the browser "}${told}\n${error.stack}`);
+  process.exit(1);
+});
+
 // It plays, in time: the picture advances as the clock does, and does not fall behind.
 async function keepsTime(page, seconds, what) {
   const before = await look(page);
@@ -92,7 +123,7 @@ async function keepsTime(page, seconds, what) {
   assert(worst < 2.5, told);
   assert(after.sound > before.sound, `${told}; no sound`);
 }
-const first = await open({ viewport: { width: 1280, height: 900 } });
+const first = await open({ viewport: { width: 640, height: 800 } });
 await plays(first, 15000);
 assert.equal((await look(first)).width, 640);
 await keepsTime(first, 5, "the first viewer");
@@ -150,6 +181,8 @@ await plays(first, 10000);
 await keepsTime(first, 4, "after a new beginning");
 
 assert.deepEqual(complaints, []);
+const { ran, waited } = cpu();
+console.log(`the browser ran ${((ran - accounts.ran) / 1e9).toFixed(1)} s, waited ${((waited - accounts.waited) / 1e9).toFixed(1)} s for a CPU`);
 await browser.close();
 console.log("ran video_http");
 process.exit(0);

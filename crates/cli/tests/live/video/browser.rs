@@ -145,6 +145,8 @@ fn a_browser_shows_what_arrives_and_no_viewer_hurts_another() {
             (Err(why), None) if late.as_u64().is_some_and(|late| late > 200_000_000) => {
                 reason = format!("the receiver was {late} ns late: {why}");
             }
+            // By the kernel's accounts.
+            (Err(why), None) if why.starts_with("disturbed: ") => reason = why,
             (Err(why), None) => panic!("{why}\n{told}"),
         }
     }
