@@ -11,6 +11,7 @@
 //! - [`metrics`]: the same as OpenMetrics text.
 //! - [`alarms`]: what of it somebody should do something about.
 //! - `http`: the page, its events, and its limits. An asynchronous runtime is in there alone.
+//! - `http::screen`: a film that a command plays, in browsers.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

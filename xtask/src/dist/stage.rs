@@ -160,6 +160,11 @@ impl Stage {
             "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
              Upstream-Name: cellgate\nSource: {}\n\n\
              Files: *\nCopyright: {owner}\nLicense: Expat or Apache-2.0\n\n\
+             Files: crates/page/player/*\n\
+             Copyright: Bilibili, zheng qian and the contributors of mpegts.js\n\
+             License: Apache-2.0\n\
+             Comment: The command has it within. The es6-promise in it is by Yehuda Katz, Tom Dale,\n \
+             Stefan Penner and contributors, under the licence Expat.\n\n\
              License: Expat\n{body}\n\
              License: Apache-2.0\n On Debian systems, the text of this licence is in\n \
              /usr/share/common-licenses/Apache-2.0.\n",

@@ -2,6 +2,8 @@
 //!
 //! Long form: `CELLGATE_VIDEO_SECONDS=600`.
 
+mod browser;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

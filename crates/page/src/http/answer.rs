@@ -1,12 +1,10 @@
-//! Who may ask, and what is answered.
+//! What the page of a daemon answers.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -14,15 +12,13 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
+use super::site::{self, Answer, EVENTS, JSON, Site, full, is_known, text};
 use super::viewers::{Viewer, Viewers};
 use super::{Options, Shared, html, lock};
 use crate::{metrics, view};
 
 /// Octets of what a visitor of a demo asks for.
 const STEERING_MAX: usize = 1_024;
-
-type Body = UnsyncBoxBody<Bytes, Infallible>;
-type Answer = Response<Body>;
 
 /// What all answers are made of.
 pub(super) struct Room {
@@ -47,81 +43,28 @@ impl Room {
             any_host,
         }
     }
+}
 
-    /// Whether this is asked by a name that nobody else can have pointed at it.
+impl Site for Room {
     fn knows(&self, host: Option<&HeaderValue>) -> bool {
-        let host = host.and_then(|host| host.to_str().ok());
-        self.any_host || host.is_some_and(|host| is_own_host(host, &self.options.hosts))
+        self.any_host || is_known(host, &self.options.hosts)
     }
-}
 
-/// Whether a `Host` is an IP address, `localhost`, or one of `named`. Any other name is somebody's
-/// who may have a browser of this machine ask here for him (DNS rebinding).
-fn is_own_host(host: &str, named: &[String]) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => {
-            let Some((address, port)) = rest.split_once(']') else {
-                return false;
-            };
-            return address.parse::<IpAddr>().is_ok() && is_port(port);
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let head = request.method() == Method::HEAD;
+        match (request.method(), request.uri().path()) {
+            (&Method::GET | &Method::HEAD, path) => {
+                let query = request.uri().query().unwrap_or("");
+                let accepts = request.headers().get(header::ACCEPT);
+                let accepts = accepts
+                    .and_then(|accepts| accepts.to_str().ok())
+                    .unwrap_or("");
+                read(self, path, query, (head, accepts)).await
+            }
+            (&Method::POST, "/steer") => steer(self, request).await,
+            _ => site::read_only(),
         }
-        None => match host.split_once(':') {
-            Some((name, port)) if is_port(&format!(":{port}")) => name,
-            Some(_) => return false,
-            None => host,
-        },
-    };
-    let is = |of: &String| of.eq_ignore_ascii_case(name);
-    name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || named.iter().any(is)
-}
-
-/// Whether this is nothing, or a colon and a port.
-fn is_port(text: &str) -> bool {
-    let port = text.strip_prefix(':').map(str::parse::<u16>);
-    text.is_empty() || matches!(port, Some(Ok(_)))
-}
-
-/// Answers one request.
-pub(super) async fn answer(room: &Room, request: Request<Incoming>) -> Result<Answer, Infallible> {
-    if !room.knows(request.headers().get(header::HOST)) {
-        let why = "This host is not known here. Ask by an IP address or localhost, or name the \
-                   host: `cellgate page --host NAME`.\n";
-        return Ok(text(StatusCode::MISDIRECTED_REQUEST, why));
     }
-    let head = request.method() == Method::HEAD;
-    let mut answer = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, path) => {
-            let query = request.uri().query().unwrap_or("");
-            let accepts = request.headers().get(header::ACCEPT);
-            let accepts = accepts
-                .and_then(|accepts| accepts.to_str().ok())
-                .unwrap_or("");
-            read(room, path, query, (head, accepts)).await
-        }
-        (&Method::POST, "/steer") => steer(room, request).await,
-        _ => {
-            let mut answer = text(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "This page is to be read only.\n",
-            );
-            let allowed = HeaderValue::from_static("GET, HEAD");
-            answer.headers_mut().insert(header::ALLOW, allowed);
-            answer
-        }
-    };
-    let headers = answer.headers_mut();
-    for (name, value) in [
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    if head {
-        *answer.body_mut() = Empty::new().boxed_unsync();
-    }
-    Ok(answer)
 }
 
 async fn read(room: &Room, path: &str, query: &str, (head, accepts): (bool, &str)) -> Answer {
@@ -149,52 +92,17 @@ async fn read(room: &Room, path: &str, query: &str, (head, accepts): (bool, &str
         ("/healthz" | "/api/state" | "/metrics", Err(why)) => {
             text(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n"))
         }
-        _ => text(StatusCode::NOT_FOUND, "There is nothing here.\n"),
+        _ => site::nothing_here(),
     }
 }
 
-const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
-const HTML: &str = "text/html; charset=utf-8";
-const EVENTS: &str = "text/event-stream";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-fn full(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()).boxed_unsync());
-    *answer.status_mut() = status;
-    let kind = HeaderValue::from_static(kind);
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-    answer
-}
-
-fn text(status: StatusCode, words: &str) -> Answer {
-    full(status, TEXT, words.to_owned())
-}
-
-/// The page with its first state. Its script and style have a word that nobody can guess: what a
-/// name from elsewhere brings along has not.
+/// The page with its first state.
 fn page(seen: Result<&crate::Look, &str>) -> Answer {
-    let nonce = nonce();
-    let mut answer = full(StatusCode::OK, HTML, html::page(seen, &nonce));
-    let policy = format!(
-        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
-         connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
-         frame-ancestors 'none'"
-    );
-    // Hexadecimal digits are fit for a header.
-    if let Ok(policy) = HeaderValue::from_str(&policy) {
-        let headers = answer.headers_mut();
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    answer
-}
-
-fn nonce() -> String {
-    let mut octets = [0; 16];
-    // The kernel has random octets for everybody once it has begun.
-    let _ = rustix::rand::getrandom(&mut octets, rustix::rand::GetRandomFlags::empty());
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    let nonce = site::nonce();
+    site::html(html::page(seen, &nonce), &nonce, "")
 }
 
 /// All there is, then what changes, until the viewer has gone or fallen behind.
@@ -289,31 +197,6 @@ async fn steer(room: &Room, request: Request<Incoming>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hosts_are_addresses_and_those_named() {
-        let named = ["box.lan".to_owned()];
-        for host in [
-            "127.0.0.1",
-            "127.0.0.1:8080",
-            "[::1]:80",
-            "[::1]",
-            "localhost:1",
-            "BOX.lan",
-        ] {
-            assert!(is_own_host(host, &named), "{host}");
-        }
-        for host in [
-            "",
-            "evil.example",
-            "localhost.evil.example",
-            "[::1",
-            "[::1]x",
-            "1.2.3.4:x",
-        ] {
-            assert!(!is_own_host(host, &named), "{host}");
-        }
-    }
 
     #[test]
     fn what_forms_encode_is_decoded() {

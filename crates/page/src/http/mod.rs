@@ -5,6 +5,8 @@
 mod answer;
 mod html;
 mod patient;
+pub mod screen;
+mod site;
 mod viewers;
 
 use std::net::{SocketAddr, TcpListener};
@@ -20,6 +22,7 @@ use tokio::sync::Semaphore;
 use crate::Source;
 use answer::Room;
 use patient::Patient;
+use site::Site;
 use viewers::Viewers;
 
 /// From one look at the server to the next.
@@ -90,12 +93,15 @@ pub fn serve(listener: Listener, source: Box<dyn Source>, options: Options) -> s
         .spawn(move || watch(&looks, &seen))?;
     let any_host = matches!(listener, Listener::Unix(_));
     let room = Arc::new(Room::new(source, viewers, options, any_host));
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    runtime()?.block_on(accept(listener, room))
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .max_blocking_threads(2)
-        .build()?;
-    runtime.block_on(accept(listener, room))
+        .build()
 }
 
 /// Looks again and again, and tells what it saw.
@@ -111,19 +117,19 @@ fn watch(source: &Shared, viewers: &Viewers) {
     }
 }
 
-async fn accept(listener: Listener, room: Arc<Room>) -> std::io::Result<()> {
+async fn accept(listener: Listener, site: Arc<impl Site>) -> std::io::Result<()> {
     match listener {
         Listener::Tcp(listener) => {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let next = async || Ok(listener.accept().await?.0);
-            converse_with_all(next, room).await
+            converse_with_all(next, site).await
         }
         Listener::Unix(listener) => {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::UnixListener::from_std(listener)?;
             let next = async || Ok(listener.accept().await?.0);
-            converse_with_all(next, room).await
+            converse_with_all(next, site).await
         }
     }
 }
@@ -131,7 +137,7 @@ async fn accept(listener: Listener, room: Arc<Room>) -> std::io::Result<()> {
 /// Answers each stream that comes, as many at once as there are places.
 async fn converse_with_all<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     next: impl AsyncFn() -> std::io::Result<S>,
-    room: Arc<Room>,
+    site: Arc<impl Site>,
 ) -> std::io::Result<()> {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -140,19 +146,19 @@ async fn converse_with_all<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             tokio::time::sleep(RETRY).await;
             continue;
         };
-        let room = Arc::clone(&room);
+        let site = Arc::clone(&site);
         tokio::spawn(async move {
-            converse(TokioIo::new(stream), room).await;
+            converse(TokioIo::new(stream), site).await;
             drop(place);
         });
     }
 }
 
 /// One request and its answer.
-async fn converse(stream: impl Read + Write + Unpin + Send + 'static, room: Arc<Room>) {
+async fn converse(stream: impl Read + Write + Unpin + Send + 'static, site: Arc<impl Site>) {
     let service = hyper::service::service_fn(move |request| {
-        let room = Arc::clone(&room);
-        async move { answer::answer(&room, request).await }
+        let site = Arc::clone(&site);
+        async move { site::answer(&*site, request).await }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

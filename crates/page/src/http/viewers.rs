@@ -128,7 +128,7 @@ impl Viewers {
 }
 
 /// One event (HTML Standard, section 9.2). JSON has no line ends.
-fn event(name: &str, data: &str) -> Bytes {
+pub(super) fn event(name: &str, data: &str) -> Bytes {
     let data = data.replace(['\r', '\n'], " ");
     format!("event: {name}\ndata: {data}\n\n").into()
 }

@@ -4,6 +4,7 @@
 //! - [`Sending`]: octets to PDUs, paced by their clock references where nothing else paces them.
 //! - [`Playout`]: PDUs to packets, each released when the sender's clock says so.
 //! - [`Recovery`]: the sender's clock, from timestamps or from the fill of the buffer.
+//! - [`Entries`]: where a viewer who comes late begins.
 //! - [`Camera`], [`Display`]: stand-ins that make frames, and judge each at its due time.
 //!
 //! Stream time is in ticks of 27 MHz, and never begins anew: that is what [`Pcr`] does.
@@ -13,6 +14,7 @@
 mod camera;
 mod continuity;
 mod display;
+mod entries;
 mod held;
 mod planted;
 mod playing;
@@ -23,6 +25,7 @@ mod sending;
 pub use camera::{Camera, CameraTerms, FrameKind, Shot};
 pub use continuity::Continuity;
 pub use display::{Display, DisplayCounts};
+pub use entries::{Entries, Step};
 pub use planted::{Flaws, Planted, Sound};
 pub use playing::RATE_PPM_MAX;
 pub use playout::{OnLoss, Playout, PlayoutCounts, PlayoutTerms, Released};

@@ -5,6 +5,8 @@ mod send;
 mod sink;
 mod source;
 mod told;
+#[cfg(feature = "page")]
+mod web;
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use cellgate_report::output::{Exit, print_json_line};
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::sink::{Named, Plays, Sink};
+use super::sink::{Named, Plays, Sink, Who};
 use super::told::{Present, line, tell, word};
 use super::{Once, cpu, heed, of_aal5, pack, scheduled};
 use crate::commands::server::lost::Lost;
@@ -47,14 +47,17 @@ const PACKETS_MIN: u64 = 1 << 12;
 #[command(after_long_help = "\
 Examples:
   $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps -o film.ts
-  $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps --to test")]
+  $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps --to test
+  $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps --to http:127.0.0.1:8081")]
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,
-    /// Where it is played: `-` for standard output, udp:ADDRESS:PORT, a file, or test:FPS, a
-    /// display that judges each frame of the camera `test`
+    /// Where it is played: `-` for standard output, udp:ADDRESS:PORT, a file, http:ADDRESS:PORT, a
+    /// page for browsers, or test:FPS, a display that judges each frame of the camera `test`
     #[arg(short = 'o', long, value_name = "SINK", default_value = "-")]
     to: Named,
+    #[command(flatten)]
+    who: Who,
     /// From the arrival of a packet that nothing has delayed to when it is played
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = latency)]
     latency: TimeWord,
@@ -138,6 +141,10 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let json = args.endpoint.server.json();
+    if !matches!(args.to, Named::Http(_)) && (args.who.public || !args.who.host.is_empty()) {
+        let alone = "--public and --host are for a page: say --to http:ADDRESS:PORT";
+        return Err(Misuse(alone.to_owned()).into());
+    }
     if json && args.to == Named::File("-".into()) {
         let both = "--json needs --to: standard output has the stream without";
         return Err(Misuse(both.to_owned()).into());
@@ -149,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         true => connection.stats()?.pdus_discarded,
         false => DiscardCounts::default(),
     };
-    let sink = Sink::open(&args.to)?;
+    let sink = Sink::open(&args.to, &args.who)?;
     let terms = args.terms(&contract);
     let signals = Signals::listen()?;
     let scheduling = scheduled(&connection, args.cpu);
@@ -177,6 +184,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let present = player.present(now);
     let counts = *player.playout.counts();
     let dropped = player.sink.dropped();
+    let watched = player.sink.watched();
     let shown = player.sink.end()?;
     let (address, contract) = (connection.address(), connection.contract());
     let lost = Lost::at_the_end_of(connection, &before)?;
@@ -212,6 +220,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             "player_dropped": dropped,
             "player_gone": gone == Plays::Gone,
             "display": shown,
+            "page": watched,
             "discarded": lost.discarded,
             "dismissed": lost.dismissed,
         }))?;
@@ -266,7 +275,9 @@ impl Player {
             if shown.elapsed() >= args.interval {
                 shown = Instant::now();
                 heed(connection, args.cpu)?;
-                eprintln!("{}", line(self.playout.counts(), &self.present(now)));
+                let present = self.present(now);
+                self.sink.tell(self.playout.counts(), &present);
+                eprintln!("{}", line(self.playout.counts(), &present));
             }
             let next = self.playout.next_deadline();
             let is_silent = args.timeout.is_some_and(|most| heard.elapsed() >= most);

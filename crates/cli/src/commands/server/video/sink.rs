@@ -1,4 +1,4 @@
-//! Where a stream is played: a pipe, a file, a socket, or the stand-in of a display.
+//! Where a stream is played: a pipe, a file, a socket, browsers, or the stand-in of a display.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -9,11 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cellgate_core::Time;
-use cellgate_core::terminal::video::{Display, DisplayCounts, Released};
+use cellgate_core::terminal::video::{Display, DisplayCounts, PlayoutCounts, Released};
 use cellgate_core::wire::TS_LEN;
 use cellgate_report::whole::create;
+use serde_json::Value;
 
 use super::source::socket;
+use super::told::Present;
+#[cfg(feature = "page")]
+use super::web::Web;
+#[cfg(not(feature = "page"))]
+use crate::commands::server::Misuse;
 
 /// Packets of a datagram: what an Ethernet frame has room for.
 const DATAGRAM: usize = 7;
@@ -28,6 +34,7 @@ const LAST: Duration = Duration::from_secs(2);
 pub(super) enum Named {
     File(PathBuf),
     Udp(SocketAddr),
+    Http(SocketAddr),
     Display { fps: u32 },
 }
 
@@ -37,6 +44,9 @@ impl std::str::FromStr for Named {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(address) = text.strip_prefix("udp:") {
             return socket(address).map(Self::Udp);
+        }
+        if let Some(address) = text.strip_prefix("http:") {
+            return socket(address).map(Self::Http);
         }
         if text == "test" {
             return Ok(Self::Display { fps: 25 });
@@ -48,6 +58,18 @@ impl std::str::FromStr for Named {
         }
         Ok(Self::File(text.into()))
     }
+}
+
+/// Who may watch by a page.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Who {
+    /// Let `--to http:` name an address that others reach. Anybody who does sees the video
+    #[arg(long)]
+    pub(super) public: bool,
+    /// A name of this host by which browsers may ask for the page, beside localhost and IP
+    /// addresses
+    #[arg(long, value_name = "NAME")]
+    pub(super) host: Vec<String>,
 }
 
 /// Whether a player plays.
@@ -68,6 +90,8 @@ pub(super) enum Sink {
         refused: u64,
     },
     Display(Box<Display>),
+    #[cfg(feature = "page")]
+    Web(Box<Web>),
 }
 
 /// A thread writes what a pipe takes, so that nothing else waits for it.
@@ -81,7 +105,7 @@ pub(super) struct Pipe {
 }
 
 impl Sink {
-    pub(super) fn open(named: &Named) -> anyhow::Result<Self> {
+    pub(super) fn open(named: &Named, who: &Who) -> anyhow::Result<Self> {
         Ok(match named {
             Named::File(path) => {
                 let name = match path.as_os_str() == "-" {
@@ -121,6 +145,15 @@ impl Sink {
                 }
             }
             Named::Display { fps } => Self::Display(Box::new(Display::new(*fps))),
+            #[cfg(feature = "page")]
+            Named::Http(address) => Self::Web(Box::new(Web::open(*address, who)?)),
+            #[cfg(not(feature = "page"))]
+            Named::Http(_) => {
+                let _ = who;
+                let why = "this cellgate has no page: build it with `--features page`, or name \
+                           another --to";
+                return Err(Misuse(why.to_owned()).into());
+            }
         })
     }
 
@@ -144,6 +177,8 @@ impl Sink {
                 display.handle(now, released.due, &released.packet);
             }
             Self::Display(_) => {}
+            #[cfg(feature = "page")]
+            Self::Web(web) => web.take(&released.packet),
         }
     }
 
@@ -170,6 +205,30 @@ impl Sink {
                 Plays::On
             }
             Self::Display(_) => Plays::On,
+            #[cfg(feature = "page")]
+            Self::Web(web) => {
+                web.flush();
+                Plays::On
+            }
+        }
+    }
+
+    /// Tells those who watch by a page how it is.
+    pub(super) fn tell(&self, counts: &PlayoutCounts, present: &Present) {
+        #[cfg(feature = "page")]
+        if let Self::Web(web) = self {
+            web.tell(counts, present);
+        }
+        #[cfg(not(feature = "page"))]
+        let _ = (counts, present);
+    }
+
+    /// Those who watch by a page, as JSON; none: there is no page.
+    pub(super) fn watched(&self) -> Option<Value> {
+        match self {
+            #[cfg(feature = "page")]
+            Self::Web(web) => Some(web.watched()),
+            _ => None,
         }
     }
 
@@ -179,6 +238,8 @@ impl Sink {
             Self::Pipe(pipe) => pipe.dropped,
             Self::Udp { refused, .. } => *refused,
             Self::Display(_) => 0,
+            #[cfg(feature = "page")]
+            Self::Web(_) => 0,
         }
     }
 
@@ -188,6 +249,8 @@ impl Sink {
             Self::Pipe(pipe) => pipe.end().map(|()| None),
             Self::Udp { .. } => Ok(None),
             Self::Display(display) => Ok(Some(display.end())),
+            #[cfg(feature = "page")]
+            Self::Web(_) => Ok(None),
         }
     }
 }
@@ -244,7 +307,11 @@ mod tests {
             of("udp:127.0.0.1:5004"),
             Ok(Named::Udp(([127, 0, 0, 1], 5004).into()))
         );
-        for text in ["test:0", "test:x", "udp:localhost"] {
+        assert_eq!(
+            of("http:[::1]:80"),
+            Ok(Named::Http("[::1]:80".parse().unwrap()))
+        );
+        for text in ["test:0", "test:x", "udp:localhost", "http:8081"] {
             assert!(of(text).is_err(), "{text}");
         }
     }
