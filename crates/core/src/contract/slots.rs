@@ -81,7 +81,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Where so many slots were reserved, and so many cells came, of which `clp1` have low priority.
+    /// Of so many reserved slots and so many cells, of which `clp1` have low priority.
     ///
     /// Cells beyond what was reserved until now are a burst ahead of its time, or best effort: they
     /// occupy slots that the line had left.

@@ -182,7 +182,7 @@ pub(crate) fn stats() -> Stats {
 #[test]
 fn every_line_is_open_metrics() {
     let text = text(&stats(), PER_VC);
-    let of_connection = 14 + 2 * Discard::ALL.len();
+    let of_connection = 20 + 2 * Discard::ALL.len();
     assert_eq!(
         check(&text),
         Ok(1 + (3 * 8 + 6 + 3 * (2 + Histogram::BUCKETS)) + 4 + (4 + 3) + 2 * of_connection),

@@ -18,8 +18,8 @@ pub struct Erica {
     cells: u64,
     rates: BTreeMap<usize, f64>,
     heard: BTreeMap<usize, u64>,
-    /// Of the interval before, if there was one: what came, as a part of the target; a share; the most
-    /// that was told.
+    /// Of the interval before, if there was one: what came, as a part of the target; a share; the
+    /// most that was told.
     load: Option<f64>,
     share: f64,
     told_before: f64,
