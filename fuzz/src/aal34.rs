@@ -70,7 +70,7 @@ pub fn aal34_round_trip(data: &[u8]) {
         len,
         cells: cells(len),
         mid,
-        clp: false,
+        cells_clp1: 0,
     };
     assert_eq!(delivered, Some(expected));
     assert_eq!(memory.read(0, len.into()), sdu);
