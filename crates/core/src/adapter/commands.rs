@@ -425,6 +425,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             generation: *generation,
         };
         cold.vc = renamed;
+        cold.full_told = false;
         let fresh = new_receiver(&request, &mut region, tolerance);
         let police = vc.receiver.police;
         vc.receiver = Receiver { police, ..fresh };

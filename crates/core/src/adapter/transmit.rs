@@ -264,7 +264,7 @@ where
             }
             if vc.sender.outgoing.left() == 0 {
                 let cells = vc.sender.outgoing.cells();
-                if vc.sender.clp {
+                if core::mem::take(&mut vc.sender.clp) {
                     cold.stats.cells_transmitted_clp1 += u64::from(cells);
                 }
                 vc.sender.outgoing = Outgoing::None;
@@ -432,10 +432,10 @@ fn stage<F: Fold, R: Region, B: Board<Region = R>>(
         (sdu.uu, sdu.cpi)
     };
     let header = header_of(cold, sdu, board);
-    sender.clp = header.clp();
+    let mut clp = header.clp();
     sender.outgoing = match cold.request.aal {
         Aal::Aal0 => {
-            sender.clp = staging.get(3).is_some_and(|octet| octet & 1 == 1);
+            clp = staging.get(3).is_some_and(|octet| octet & 1 == 1);
             Outgoing::Aal0(true)
         }
         Aal::Aal5 => match aal5::Segmenter::seal(fold, staging, len as u16, uu, cpi, header) {
@@ -454,6 +454,7 @@ fn stage<F: Fold, R: Region, B: Board<Region = R>>(
             Outgoing::Aal34(segmenter)
         }
     };
+    sender.clp = clp;
     if board.planted(Planted::TransmitTailEarly) {
         sender.queue.release(region.from_adapter(), 1);
     }
