@@ -462,7 +462,11 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let Some(mut reception) = self.reception(now, index, board) else {
             return;
         };
-        reception.vc.sender.outgoing = Outgoing::None;
+        let sender = &mut reception.vc.sender;
+        if let Some(cold) = reception.cold {
+            cold.stats.cells_transmitted_clp1 += sender.clp1_sent();
+        }
+        (sender.outgoing, sender.clp) = (Outgoing::None, false);
         reception.abandon();
     }
 

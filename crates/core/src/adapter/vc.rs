@@ -301,6 +301,12 @@ impl Sender {
         sender
     }
 
+    /// Cells of CLP 1 that have left of the PDU in staging.
+    pub(super) fn clp1_sent(&self) -> u64 {
+        let sent = self.outgoing.cells() - self.outgoing.left();
+        u64::from(self.clp) * u64::from(sent)
+    }
+
     pub(super) fn configure(&mut self, transmit: &Transmit) {
         self.enabled = true;
         self.max_sdu = transmit.max_sdu;
@@ -516,10 +522,7 @@ impl Cold {
     pub(super) fn info(&self, held: u32, sender: &Sender) -> VcInfo {
         let mut stats = self.stats;
         stats.cells_held += u64::from(held);
-        if sender.clp {
-            let outgoing = &sender.outgoing;
-            stats.cells_transmitted_clp1 += u64::from(outgoing.cells() - outgoing.left());
-        }
+        stats.cells_transmitted_clp1 += sender.clp1_sent();
         stats.abr = self.abr.as_ref().map(Abr::stats);
         stats.cells_received =
             stats.cells_delivered + stats.cells_discarded.total() + stats.cells_held;
