@@ -48,7 +48,7 @@ const PACKETS_MIN: u64 = 1 << 12;
 Examples:
   $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps -o film.ts
   $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps --to test
-  $ cellgate stream recv --vc b.0.60 --contract cbr,aal5:pcr=10Mbps --to http:127.0.0.1:8081")]
+  $ cellgate stream recv --vc b.0.60 --contract ubr,aal5 --to http:127.0.0.1:8081")]
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,
