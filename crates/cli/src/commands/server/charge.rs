@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Of these connections alone
     #[arg(value_name = "ADDR")]
     addresses: Vec<Address>,
-    /// What it costs, by the prices of a TOML file: currency, set_up, reserved_slot, cell_clp0,
+    /// Tell costs, by the prices of a TOML file: currency, set_up, reserved_slot, cell_clp0,
     /// cell_clp1, each a text with up to 15 decimals
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     tariff: Option<PathBuf>,

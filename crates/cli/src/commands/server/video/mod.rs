@@ -103,7 +103,7 @@ fn pack(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What is printed once, as soon as it is so.
+/// Warnings that were printed: each is printed once.
 #[derive(Default)]
 struct Once(Vec<&'static str>);
 

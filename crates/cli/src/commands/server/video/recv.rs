@@ -25,7 +25,7 @@ use crate::commands::server::{Misuse, interrupted};
 
 /// How long a wait is that looks for signals between.
 const LOOK: Duration = Duration::from_millis(50);
-/// What is due within so long leaves together: a wake-up for each packet would be 5,000 a second.
+/// Packets due within so long leave together: a wake-up for each would be 5,000 a second.
 const GRAIN_NS: u64 = 1_000_000;
 /// The longest latency.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// How the sender's clock is recovered: by timestamps, by the buffer's fill, or not
     #[arg(long, default_value = "pcr")]
     clock: Clock,
-    /// What stands for packets that are lost: nothing, or packets with the error flag
+    /// Drop lost packets, or mark their places by packets with the error flag
     #[arg(long, default_value = "drop")]
     lost: OnLost,
     /// Transport packets of a PDU that is lost

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// CPU time of its own to ask the server for, in each 10ms; 0s: none
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = cpu)]
     cpu: TimeWord,
-    /// What to send
+    /// The stream
     #[arg(default_value = "-")]
     source: Named,
 }

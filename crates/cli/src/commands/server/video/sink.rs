@@ -29,7 +29,7 @@ const CHUNK: usize = 64;
 /// How long a player may take for what it has not read at the end.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What a sink is called.
+/// A sink's name on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Named {
     File(PathBuf),
