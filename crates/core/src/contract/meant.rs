@@ -2,37 +2,10 @@
 
 use super::ContractErrorKind as Kind;
 use super::nearest::nearest;
+use super::text::PARAMETERS;
 
 const WORDS: [&str; 9] = [
     "cbr", "vbr", "rt-vbr", "nrt-vbr", "ubr", "abr", "aal0", "aal5", "aal34",
-];
-const PARAMETERS: [&str; 26] = [
-    "pcr=",
-    "max_pcr=",
-    "min_pcr=",
-    "scr=",
-    "scr0=",
-    "mbs=",
-    "burst=",
-    "max_sdu=",
-    "sdu=",
-    "fixed",
-    "cdvt=",
-    "dvt=",
-    "jitter=",
-    "icr=",
-    "rif=",
-    "rdf=",
-    "cdf=",
-    "nrm=",
-    "trm=",
-    "adtf=",
-    "tbe=",
-    "frtt=",
-    "police=",
-    "excess=",
-    "mids=",
-    "reassembly=",
 ];
 /// Names that others have for them.
 const OTHERS: [(&str, &str); 6] = [

@@ -31,11 +31,6 @@ impl SlotClock {
         }
     }
 
-    /// Cells/s that are reserved.
-    pub const fn cell_s(&self) -> u64 {
-        self.cell_s
-    }
-
     /// Slots that have begun until `now`.
     pub fn begun(&self, now: Time) -> u64 {
         self.at(now).0

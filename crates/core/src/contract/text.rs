@@ -140,7 +140,7 @@ enum List {
 }
 
 /// The parameters of libatm, in the order of [`Parser::parameter`], then ours.
-const PARAMETERS: [&str; 26] = [
+pub(super) const PARAMETERS: [&str; 26] = [
     "max_pcr=",
     "pcr=",
     "min_pcr=",

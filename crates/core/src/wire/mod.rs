@@ -39,7 +39,5 @@ pub use prefix::Prefix;
 pub use pseudowire::{CellMode, CellPseudowire, ControlWord, Pseudowire};
 pub use rm::{Rm, RmRate};
 pub use trailer::{TRAILER_LEN, Trailer};
-pub use ts::{
-    Pcr, Pid, TS_LEN, TS_SYNC, TsAdaptation, TsFault, TsHeader, ns_to_ticks, ticks_to_ns,
-};
+pub use ts::{Pcr, Pid, TS_LEN, TS_SYNC, TsAdaptation, TsFault, TsHeader, ticks_to_ns};
 pub use udp_ip::{Addresses, IpVersion, MPLS_IN_UDP_LEN_MAX, MPLS_UDP_PORT, MplsInUdp};

@@ -6,8 +6,6 @@ pub const TS_LEN: usize = 188;
 /// The first octet of each.
 pub const TS_SYNC: u8 = 0x47;
 
-/// Ticks of the system clock in a second.
-const HZ: u64 = 27_000_000;
 /// Ticks until a clock reference begins anew: 33 bits of 90 kHz, of 300 ticks each.
 const PCR_MODULUS: u64 = (1 << 33) * 300;
 /// Octets of a clock reference.
@@ -97,11 +95,6 @@ impl Pcr {
 /// Nanoseconds of so many ticks of 27 MHz, rounded down; exact at each millisecond.
 pub const fn ticks_to_ns(ticks: i64) -> i64 {
     (ticks as i128 * 1_000).div_euclid(27) as i64
-}
-
-/// Ticks of 27 MHz in so many nanoseconds, rounded down.
-pub const fn ns_to_ticks(ns: u64) -> u64 {
-    (ns as u128 * HZ as u128 / 1_000_000_000) as u64
 }
 
 /// The adaptation field, as far as clocks need it.

@@ -114,5 +114,5 @@ const ALL: &[&dyn Experiment] = &[
     &terminals::Stacks,
     &terminals::Disk,
     &terminals::Figure12,
-    &terminals::Available,
+    &terminals::Abr,
 ];

@@ -11,7 +11,7 @@
 mod costs;
 mod disk;
 mod file;
-mod other;
+mod other_work;
 mod pair;
 mod pc;
 mod shared;
@@ -20,7 +20,7 @@ mod video;
 
 pub use costs::{Pc386Costs, Pc386Work};
 pub use disk::Disk;
-pub use other::OtherWork;
+pub use other_work::OtherWork;
 pub use pair::{Pace, Pair, PairConfig, PairCounts, PairError};
 pub use shared::Shared;
 pub use tcp::{TcpConfig, TcpError, tcp_octets};

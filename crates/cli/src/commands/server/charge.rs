@@ -1,9 +1,8 @@
 //! `cellgate charge`: what connections have occupied, what that costs, and where two ends differ.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use cellgate::{Address, Slots};
 use cellgate_core::contract::Tariff;
 use cellgate_core::server::{Account, Accounts, Difference, Way};
@@ -11,6 +10,7 @@ use cellgate_report::grouped;
 use cellgate_report::output::{Exit, print, print_json_line, table_by_worth, wrapped};
 
 use super::{Misuse, Server};
+use crate::input::read_text;
 
 /// Octets of a file that this command reads at most.
 const FILE_MAX: u64 = 64 << 20;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.server.json {
         print_json_line(&told)?;
     } else {
-        print(&people(&told, tariff.as_ref(), args.wide))?;
+        print(&people(&told, args.wide))?;
     }
     Ok(Exit::Ok)
 }
@@ -89,29 +89,20 @@ fn is_meant(wanted: &Address, address: &Address) -> bool {
     wanted.vc == address.vc && (wanted.interface.is_none() || wanted == address)
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
-    let name = path.display();
-    let len = fs::metadata(path).with_context(|| format!("{name}"))?.len();
-    if len > FILE_MAX {
-        bail!("{name} has {len} octets: more than any answer of a server");
-    }
-    fs::read_to_string(path).with_context(|| format!("{name}"))
-}
-
 fn tariff(path: &Path) -> anyhow::Result<Tariff> {
-    toml::from_str(&read(path)?)
+    toml::from_str(&read_text(path, FILE_MAX)?)
         .map_err(|error| Misuse(format!("{}: {error}", path.display())).into())
 }
 
 fn accounts(path: &Path) -> anyhow::Result<Accounts> {
     let name = path.display();
-    serde_json::from_str(&read(path)?).map_err(|error| {
+    serde_json::from_str(&read_text(path, FILE_MAX)?).map_err(|error| {
         let text = format!("{name} is no answer of `cellgate charge --json`: {error}");
         Misuse(text).into()
     })
 }
 
-fn people(told: &Accounts, tariff: Option<&Tariff>, wide: bool) -> String {
+fn people(told: &Accounts, wide: bool) -> String {
     if told.connections.is_empty() {
         return "no connection is open\n".to_owned();
     }
@@ -136,14 +127,11 @@ fn people(told: &Accounts, tariff: Option<&Tariff>, wide: bool) -> String {
         }
     }
     let mut text = table_by_worth(&rows, &[5], wide);
-    if let Some(tariff) = tariff {
-        text.push('\n');
-        for account in &told.connections {
-            if let Some(cost) = &account.charge {
-                let (total, set_up, currency) = (cost.total, cost.set_up, &tariff.currency);
-                let words = format!("{total} {currency}, of which {set_up} for its set-up");
-                text += &wrapped(&format!("{}: ", account.address), &words);
-            }
+    for account in &told.connections {
+        if let Some(charge) = &account.charge {
+            let (total, set_up, currency) = (charge.total, charge.set_up, &charge.currency);
+            let words = format!("{total} {currency}, of which {set_up} for its set-up");
+            text += &wrapped(&format!("{}: ", account.address), &words);
         }
     }
     text
@@ -210,10 +198,10 @@ fn told(way: &Way, wide: bool) -> String {
     let unexplained = match way.unexplained {
         0 => "every cell is accounted for".to_owned(),
         cells if cells > 0 => format!(
-            "{cells} cells are on their way, or were lost where neither end counts (a datagram, \
-             a network between)"
+            "cells on their way, or lost where neither end counts (a datagram, a network \
+             between): {cells}"
         ),
-        cells => format!("{} cells came that this end has not sent", -cells),
+        cells => format!("cells that came and were not sent: {}", -cells),
     };
     text + &wrapped(&format!("{from} to {to}: "), &unexplained)
 }

@@ -1,7 +1,7 @@
 //! *High Performance ATM Terminals*: files from PC to PC over AAL3/4.
 
+mod abr;
 mod arithmetic;
-mod available;
 mod crc;
 mod disk;
 mod figure_10;
@@ -12,8 +12,8 @@ mod figure_9;
 mod polling;
 mod stacks;
 
+pub(in crate::experiments) use abr::Abr;
 pub(in crate::experiments) use arithmetic::Arithmetic;
-pub(in crate::experiments) use available::Available;
 pub(in crate::experiments) use crc::HardwareCrc;
 pub(in crate::experiments) use disk::Disk;
 pub(in crate::experiments) use figure_8::Figure8;

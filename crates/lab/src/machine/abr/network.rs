@@ -38,7 +38,7 @@ pub struct AbrConfig {
     /// Cells that the switch has room for.
     pub queue: u64,
     pub mark: Mark,
-    /// Of so many RM cells on their way back none arrives from then on; none: all do.
+    /// From then on no RM cell passes the switch on its way back; none: all do.
     pub silent_from: Option<Ps>,
 }
 

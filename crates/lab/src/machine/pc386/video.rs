@@ -7,7 +7,7 @@ use cellgate_core::terminal::video::{
 use cellgate_core::wire::TS_LEN;
 
 use super::costs::span;
-use super::other::OtherWork;
+use super::other_work::OtherWork;
 use super::pair::{Pair, PairConfig, PairCounts, PairError};
 use crate::world::Ps;
 

@@ -6,7 +6,7 @@ use crate::machine::abr::{AbrConfig, AbrCounts, Mark, Network, Scheme};
 use crate::world::Ps;
 
 /// Greedy sources of ABR that share a link.
-pub(in crate::experiments) struct Available;
+pub(in crate::experiments) struct Abr;
 
 /// An E3 line by G.832: 33.92 Mbit/s of cells.
 const LINE_CELL_S: u32 = 80_000;
@@ -90,7 +90,7 @@ impl Point {
     }
 }
 
-impl Experiment for Available {
+impl Experiment for Abr {
     fn name(&self) -> &'static str {
         "terminals-abr"
     }
