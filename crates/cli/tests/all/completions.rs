@@ -1,6 +1,7 @@
 //! Completions in the shells that this machine has, with a daemon to ask.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::daemon::Daemon;
 
@@ -78,15 +79,14 @@ fn shells_complete_words_and_what_the_daemon_has() {
             ),
             (&["cellgate", "vc", "mon"], &["monitor"]),
         ] {
-            let mut tries = 0;
+            let begin = Instant::now();
             // A daemon that this machine keeps from answering completes nothing.
             let found = loop {
                 let Some(found) = completed(&daemon, shell, words) else {
                     continue 'shells;
                 };
                 let all = wanted.iter().all(|one| found.iter().any(|f| f == one));
-                tries += 1;
-                if all || tries == 10 {
+                if all || begin.elapsed() > Duration::from_secs(120) {
                     break found;
                 }
             };

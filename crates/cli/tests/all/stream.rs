@@ -391,6 +391,7 @@ fn json_tells_all_of_both_ends() {
             "display",
             "fill_ns",
             "latency_ns",
+            "page",
             "player_dropped",
             "player_gone",
             "rate_ppb",

@@ -271,7 +271,8 @@ impl Destination for Place {
     fn finish(&mut self, id: u32, entry: Entry, file: Receiving) {
         match self.place(&entry) {
             Ok(wanted) => {
-                let finish = file.finish(id, entry, wanted, self.overwrites());
+                let path = wanted.path.clone();
+                let finish = file.finish(id, entry, path, wanted, self.overwrites());
                 self.finisher.send(Job::Finish(Box::new(finish)));
             }
             Err(reason) => self.finisher.fails(id, entry, reason),

@@ -43,10 +43,22 @@ impl<H: Held> Unfinished<H> {
     /// It has not `size` octets; something is at its path, which may not be overwritten; the disk
     /// failed. It stays unfinished, then.
     pub fn finish(
+        self,
+        size: u64,
+        traits: &H::Traits,
+        overwrite: bool,
+    ) -> Result<Digest, H::Error> {
+        self.finish_unless(size, traits, overwrite, &|_| false)
+    }
+
+    /// The same where an error of its publication may mean that another receiver has put the very
+    /// file there meanwhile: nothing is left of this one, then.
+    pub(super) fn finish_unless(
         mut self,
         size: u64,
         traits: &H::Traits,
         overwrite: bool,
+        is_there: &dyn Fn(&H::Error) -> bool,
     ) -> Result<Digest, H::Error> {
         self.sync()?;
         let digest = self.root(size)?;
@@ -63,9 +75,13 @@ impl<H: Held> Unfinished<H> {
         if !is_unsynced {
             unless(held, Planted::FileNotSynced, H::sync)?;
         }
-        if let Err(error) = held.publish(overwrite) {
-            held.take_back();
-            return Err(error);
+        match held.publish(overwrite) {
+            Ok(()) => {}
+            Err(error) if is_there(&error) => held.remove()?,
+            Err(error) => {
+                held.take_back();
+                return Err(error);
+            }
         }
         if is_late {
             held.give(traits)?;

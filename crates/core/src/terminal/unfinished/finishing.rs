@@ -39,6 +39,7 @@ pub struct Content<V: Volume> {
 pub struct Finish<V: Volume> {
     pub id: u32,
     pub entry: Entry,
+    pub path: V::Path,
     pub traits: V::Traits,
     pub file: Unfinished<V::Held>,
     /// Holes in it whose digests are not made.
@@ -91,14 +92,17 @@ impl<V: Volume> Finishing<V> {
                 let Finish {
                     id,
                     entry,
+                    path,
                     traits,
                     mut file,
                     holes,
                     overwrite,
                 } = *job;
+                let is_there = |error: &V::Error| self.is_there(error, &path, &traits);
                 let checked = file.check_holes(&holes, stops);
-                let finished =
-                    checked.and_then(|()| file.finish(entry.octets(), &traits, overwrite));
+                let finished = checked.and_then(|()| {
+                    file.finish_unless(entry.octets(), &traits, overwrite, &is_there)
+                });
                 let digest = finished.map(|digest| digest.0);
                 let digest = digest.map_err(|error| error.to_string());
                 self.settled.push_back((id, entry, digest));
@@ -218,15 +222,17 @@ impl<V: Volume> Finishing<V> {
             traits,
             digest,
         } = member;
-        let volume = self.group.volume();
         let result = match error {
             None => Ok(digest),
-            // Whoever had it has put it there: the same session before its connection was lost.
-            Some(error) if V::is_there_already(error) && volume.is_there(path, &traits) => {
-                Ok(digest)
-            }
+            Some(error) if self.is_there(error, path, &traits) => Ok(digest),
             Some(error) => Err(error.to_string()),
         };
         self.settled.push_back((id, entry, result));
+    }
+
+    /// Whether a file has an error because whoever had it has put it there: the same session before
+    /// its connection was lost.
+    fn is_there(&self, error: &V::Error, path: &V::Path, traits: &V::Traits) -> bool {
+        V::is_there_already(error) && self.group.volume().is_there(path, traits)
     }
 }

@@ -66,12 +66,14 @@ impl<H: Held> Receiving<H> {
         self,
         id: u32,
         entry: Entry,
+        path: V::Path,
         traits: H::Traits,
         overwrite: bool,
     ) -> Finish<V> {
         Finish {
             id,
             entry,
+            path,
             traits,
             file: self.file,
             holes: self.holes,

@@ -1,6 +1,10 @@
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
+use cellgate_core::Time;
+use cellgate_core::terminal::unfinished::{Finish, Finishing, Job};
+use cellgate_core::terminal::{self, EntryKind};
 use rustix::fs::{SeekFrom, seek};
 use rustix::process::geteuid;
 
@@ -100,6 +104,55 @@ fn a_file_is_finished_only_when_it_is_complete() {
         opened.file.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
+}
+
+/// A sender that was killed is back before its first session has finished a file.
+#[test]
+fn a_file_that_another_session_has_put_there_meanwhile_is_done() {
+    let (place, outside) = (Place::new("meanwhile"), Place::new("outside"));
+    let all = octets(1, 2 * LEN + 5);
+    let entry = source(&outside, &all);
+    let finish = |changed: i64| {
+        let mut partial = open(&place, "f", &entry).file;
+        for index in 0..3 {
+            receive(&mut partial, &all, index);
+        }
+        fs::write(place.at("f"), &all).unwrap();
+        let mut lying = entry.mtime;
+        lying.seconds += changed;
+        let since = Duration::new(lying.seconds as u64, lying.ns);
+        let there = fs::File::options().write(true).open(place.at("f")).unwrap();
+        there.set_modified(UNIX_EPOCH + since).unwrap();
+        let mut finishing = Finishing::new(place.root());
+        let job = Job::Finish(Box::new(Finish {
+            id: 7,
+            entry: terminal::Entry {
+                path: b"f".to_vec(),
+                kind: EntryKind::File {
+                    len: entry.size,
+                    holes: false,
+                },
+                mode: 0o644,
+                user: 0,
+                group: 0,
+                modified_ns: 0,
+                mark: [0; 16],
+            },
+            path: path("f"),
+            traits: entry.clone(),
+            file: partial,
+            holes: Vec::new(),
+            overwrite: false,
+        }));
+        finishing.handle(Time::ZERO, job, &|| false);
+        finishing.settled().unwrap().2
+    };
+    assert_eq!(finish(0), Ok(Digest::of_file(&all).0));
+    assert_eq!(place.names(), ["f"]);
+    // Another file stays, and what has come as well.
+    let refused = finish(1).unwrap_err();
+    assert!(refused.contains("f is there already"), "{refused}");
+    assert_eq!(place.names(), [PARTIAL, "f"]);
 }
 
 #[test]

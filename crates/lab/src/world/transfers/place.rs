@@ -277,8 +277,8 @@ impl Destination for Place {
 
     fn finish(&mut self, id: u32, entry: Entry, file: TakenFile) {
         let overwrite = self.manner.existing == terminal::Existing::Replace;
-        let traits = traits_of(&entry);
-        let finish = file.file.finish(id, entry, traits, overwrite);
+        let (path, traits) = (path_of(&entry), traits_of(&entry));
+        let finish = file.file.finish(id, entry, path, traits, overwrite);
         self.desk.jobs().push_back(Job::Finish(Box::new(finish)));
     }
 
