@@ -73,6 +73,7 @@ mod tests {
                 abr: parameters.map(|one| AbrTerms {
                     transmit: one,
                     rm: one.pcr,
+                    kept: rate,
                 }),
                 peak: rate,
                 max_sdu: u16::MAX,

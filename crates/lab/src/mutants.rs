@@ -59,6 +59,8 @@ pub const OF_ABR: &[Planted] = &[
     Planted::NoRmCells,
     Planted::SlowNotProbed,
     Planted::RestForgetsProbes,
+    Planted::FloorGivesWay,
+    Planted::FloorNotCharged,
 ];
 
 /// Runs a plan on a fresh adapter, with a bug or without, and tries what it says of its rests:

@@ -14,7 +14,7 @@ use cellgate_simd::Fold;
 use serde::{Deserialize, Serialize};
 
 use super::oam::{self, Replies};
-use super::reassembly::{Reception, known};
+use super::reassembly::{Arrival, Reception, known};
 use super::receive::Batch;
 use super::schedule::Schedule;
 use super::transmit::Turn;
@@ -25,7 +25,8 @@ use super::{
 use crate::Time;
 use crate::aal::aal5;
 use crate::contract::{
-    AbrParameters, AbrPlanted, AbrRate, CellRate, Destination, Gcra, NextCell, RateReason, Source,
+    AbrParameters, AbrPlanted, AbrRate, CellRate, Destination, FrameGcra, Gcra, NextCell,
+    RateReason, Source, aal5_cells,
 };
 use crate::wire::{CellFormat, Checked, Header, PAYLOAD_LEN, Pti, Rm, VpiVci};
 
@@ -36,6 +37,8 @@ pub struct AbrTerms {
     pub transmit: AbrParameters,
     /// RM cells a second that a peer which keeps its own parameters sends at most.
     pub rm: CellRate,
+    /// MCR of what is received, which keeps the adapter's time under overload; none: it is 0.
+    pub kept: Option<CellRate>,
 }
 
 /// How a VC of ABR has fared.
@@ -79,6 +82,7 @@ pub(super) struct Abr {
     destination: Destination,
     /// The budget of RM cells that come.
     police: Gcra,
+    kept: Option<Kept>,
     stats: AbrStats,
     /// It is in the list of those with something to settle.
     is_touched: bool,
@@ -110,6 +114,41 @@ impl Wanting {
     }
 }
 
+/// The adapter's time that a VC keeps under overload: that of PDUs at MCR.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    bucket: FrameGcra,
+    max_cells: u32,
+    /// A PDU that was let in and not charged yet: when it came, and the cells that the VC had
+    /// received before.
+    owes: Option<(Time, u64)>,
+}
+
+impl Kept {
+    fn new(request: &OpenRequest, terms: &AbrTerms) -> Option<Self> {
+        let receive = request.receive?;
+        let max_cells = aal5_cells(receive.max_sdu.into());
+        Some(Self {
+            bucket: FrameGcra::new(terms.kept?, receive.cdvt_ns, max_cells, 1),
+            max_cells,
+            owes: None,
+        })
+    }
+
+    /// Whether a PDU is let in that comes behind `received` cells of the VC.
+    fn lets_in(&mut self, arrival: Arrival, received: u64) -> bool {
+        if let Some((since, before)) = self.owes.take() {
+            // What came behind it while there was no overload is not charged.
+            let cells = (received - before).min(self.max_cells.into());
+            self.bucket.catch_up(since);
+            self.bucket.charge(cells as u32);
+        }
+        let conforms = self.bucket.conforms(arrival.now);
+        self.owes = conforms.then_some((arrival.earliest, received));
+        conforms
+    }
+}
+
 /// Machines of the product have no bugs on purpose.
 const NONE: fn(AbrPlanted) -> bool = |_| false;
 
@@ -128,6 +167,7 @@ impl Abr {
             source: Source::new(terms.transmit, NONE),
             destination: Destination::default(),
             police: police(&terms),
+            kept: Kept::new(request, &terms),
             stats: AbrStats::default(),
             is_touched: false,
             is_slow: false,
@@ -135,9 +175,10 @@ impl Abr {
     }
 
     /// Another contract.
-    pub(super) fn modify(&mut self, now: Time, terms: &AbrTerms) {
+    fn modify(&mut self, now: Time, request: &OpenRequest, terms: &AbrTerms) {
         self.source.modify(now, terms.transmit);
         self.police = police(terms);
+        self.kept = Kept::new(request, terms);
     }
 
     /// What is told of it.
@@ -225,7 +266,7 @@ impl Cold {
     pub(super) fn follow_abr(&mut self, now: Time, request: &OpenRequest) {
         let terms = request.transmit.and_then(|transmit| transmit.abr);
         match (terms, &mut self.abr) {
-            (Some(terms), Some(abr)) => abr.modify(now, &terms),
+            (Some(terms), Some(abr)) => abr.modify(now, request, &terms),
             (Some(_), None) => self.abr = Abr::new(request),
             (None, _) => self.abr = None,
         }
@@ -407,6 +448,20 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     fn lost_for_room(&mut self) -> u64 {
         let lost = &known(self.cold).stats.pdus_discarded;
         lost.of(Discard::BufferFull) + lost.of(Discard::QueueFull)
+    }
+
+    /// Whether a PDU of a VC of ABR keeps the adapter's time under overload.
+    pub(super) fn keeps_floor(&mut self) -> bool {
+        let (arrival, cold) = (self.arrival, known(self.cold));
+        let stats = &cold.stats;
+        let received = stats.cells_delivered + stats.cells_discarded.total();
+        let kept = cold.abr.as_mut().and_then(|abr| abr.kept.as_mut());
+        if self.board.planted(Planted::FloorGivesWay) {
+            return false;
+        }
+        kept.is_some_and(|kept| {
+            kept.lets_in(arrival, received) || self.board.planted(Planted::FloorNotCharged)
+        })
     }
 
     /// Takes one RM cell; none: the VC has no ABR.

@@ -464,6 +464,7 @@ impl Context<'_> {
         Ok(Some(AbrTerms {
             transmit,
             rm: parameters(receive)?.rm_cell_s(Some(&transmit)),
+            kept: receive.min_pcr,
         }))
     }
 

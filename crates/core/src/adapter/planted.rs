@@ -229,6 +229,10 @@ planted! {
         OverloadRefusesAll,
         /// A PDU refused under overload charges the contract.
         OverloadCharged,
+        /// ABR gives way under overload as a whole.
+        FloorGivesWay,
+        /// Under overload ABR is let in without being charged.
+        FloorNotCharged,
         /// A wrong CRC-10 of an AAL3/4 cell is believed.
         Crc10NotChecked,
         /// AAL3/4 PDUs are not policed.

@@ -191,13 +191,14 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// Whether a PDU whose first cell has this loss priority gives way to others under overload.
     #[cold]
     #[inline(never)]
-    pub(super) fn gives_way(self, clp: bool) -> bool {
+    pub(super) fn gives_way(mut self, clp: bool) -> bool {
         let cold = known(self.cold);
         let receive = cold.request.receive;
         let guaranteed = receive.is_some_and(|receive| receive.guaranteed)
             && (cold.low_priority_reserve(clp).is_none()
                 || self.board.planted(Planted::LowPriorityStays));
-        let gives_way = !guaranteed || self.board.planted(Planted::OverloadRefusesAll);
+        let keeps = guaranteed || self.keeps_floor();
+        let gives_way = !keeps || self.board.planted(Planted::OverloadRefusesAll);
         if gives_way && self.board.planted(Planted::OverloadCharged) {
             self.vc.receiver.charge(1);
         }

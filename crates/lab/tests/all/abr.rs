@@ -62,7 +62,9 @@ struct World {
 }
 
 impl End {
-    fn new(line: u32, planted: Option<Planted>) -> Self {
+    /// An end that is overloaded by so many cells that wait, if it ever is: then it takes five
+    /// cells a step.
+    fn new(line: u32, overload_cells: u32, planted: Option<Planted>) -> Self {
         let config = Config {
             vcs: 16,
             leaves: 2,
@@ -70,14 +72,14 @@ impl End {
             ports: vec![PortConfig {
                 form: HeaderForm::Nni,
                 format: CellFormat::NoHec,
-                budget: 512,
+                budget: if overload_cells > 0 { 5 } else { 512 },
                 discard_unread: false,
                 real_time: false,
                 line_rate: CellRate::new(line).unwrap(),
             }],
             gap_max_ns: 0,
             clump_cells: 64,
-            overload_cells: 0,
+            overload_cells,
         };
         let client = LabAttachment::new(64, 16);
         let mut end = Self {
@@ -203,9 +205,24 @@ impl End {
 impl World {
     /// Two ends with a VC of this contract at each; the first sends.
     fn new(contract: &str, line: u32, planted: Option<Planted>) -> Self {
-        let mut ends = [End::new(line, planted), End::new(line, planted)];
-        for (end, sends) in ends.iter_mut().zip([true, false]) {
-            end.open(100, contract, sends, line);
+        Self::between(
+            [contract, contract].map(str::to_owned),
+            line,
+            [0, 0],
+            planted,
+        )
+    }
+
+    /// Two ends with a contract each, and how many cells overload each.
+    fn between(
+        contracts: [String; 2],
+        line: u32,
+        overload_cells: [u32; 2],
+        planted: Option<Planted>,
+    ) -> Self {
+        let mut ends = overload_cells.map(|cells| End::new(line, cells, planted));
+        for ((end, contract), sends) in ends.iter_mut().zip(contracts).zip([true, false]) {
+            end.open(100, &contract, sends, line);
         }
         Self {
             ends,
@@ -495,6 +512,31 @@ fn floor(bug: Option<Planted>) -> Checked {
     check("best effort has the rest", sent[2] >= 14_900, sent)
 }
 
+/// A receiver that is overloaded takes as much as MCR, and hardly more from a peer that sends more.
+fn overload(bug: Option<Planted>) -> Checked {
+    // Its adapter takes as many cells a step as the line brings: it never catches up.
+    let mut world = World::between(
+        ["20000", "5000"].map(|floor| format!("abr,aal5:pcr=50000,min_pcr={floor},max_sdu=400")),
+        LINE,
+        [0, 200],
+        bug,
+    );
+    for (end, sends) in world.ends.iter_mut().zip([true, false]) {
+        end.open(101, "cbr,aal5:pcr=30000,max_sdu=400", sends, LINE);
+        end.open(102, "ubr,aal5:max_sdu=400", sends, LINE);
+    }
+    world.run(100, clean)?;
+    let before = [0, 1, 2].map(|vc| world.ends[1].stats(vc));
+    world.run(500, clean)?;
+    let after = [0, 1, 2].map(|vc| world.ends[1].stats(vc));
+    let pdus = [0, 1, 2].map(|vc| 2 * (after[vc].pdus_delivered - before[vc].pdus_delivered));
+    let lost = |vc: usize| after[vc].pdus_discarded.total() - before[vc].pdus_discarded.total();
+    check("guaranteed", lost(1) == 0 && pdus[1] > 3_300, pdus)?;
+    check("best effort gives way", lost(2) > 2 * pdus[2], pdus)?;
+    // MCR is 555 PDUs/s, and best effort is let in now and then, an eighth of what it sends.
+    check("MCR", (550..=1_000).contains(&pdus[0]), pdus)
+}
+
 /// A source that has no rate, and no floor, asks out of rate, and goes on when it may.
 fn probes(bug: Option<Planted>) -> Checked {
     let mut world = World::new("abr,aal5:pcr=50000,max_sdu=400", LINE, bug);
@@ -554,12 +596,13 @@ fn slow_reader(bug: Option<Planted>) -> Checked {
 
 type Scene = (&'static str, fn(Option<Planted>) -> Checked);
 
-const SCENES: [Scene; 7] = [
+const SCENES: [Scene; 8] = [
     ("places", places),
     ("marks", marks),
     ("silence", silence),
     ("forged", forged),
     ("floor", floor),
+    ("overload", overload),
     ("probes", probes),
     ("slow_reader", slow_reader),
 ];
