@@ -22,10 +22,12 @@ mod report;
 mod rest;
 mod rig;
 mod shape;
+mod site;
 mod terminal;
 mod train;
 mod transmit;
 mod udp;
+mod video;
 
 use cellgate_report::output::Exit;
 use clap::Subcommand;
@@ -125,6 +127,10 @@ Examples:
     Files(files::Args),
     #[command(after_long_help = "\
 Examples:
+  $ sudo cellgate bench video --quick")]
+    Video(video::Args),
+    #[command(after_long_help = "\
+Examples:
   $ cellgate bench instructions")]
     Instructions(instructions::Args),
 }
@@ -159,6 +165,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Lab(args) => lab::run(args),
         Bench::Terminal(args) => terminal::run(args),
         Bench::Files(args) => files::run(args),
+        Bench::Video(args) => video::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }
 }

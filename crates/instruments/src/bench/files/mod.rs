@@ -2,7 +2,6 @@
 //! the programs that people take instead.
 
 mod movers;
-mod site;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +14,10 @@ use rustix::process::geteuid;
 
 use super::measure::calibration;
 use super::report::Report;
+use super::site::{LOOPBACK, Site};
 use crate::live::process::write_file;
 use crate::live::spread::Spread;
 use movers::Mover;
-use site::{LOOPBACK, Site};
 
 /// Move files over one line in turns, beside rsync, scp, uftp and iperf3
 ///

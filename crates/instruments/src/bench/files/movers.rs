@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 use super::CONTRACT;
-use super::site::{End, LOOPBACK, MTUS, Site, finish, start};
+use crate::bench::site::{End, LOOPBACK, MTUS, Site, finish, start};
 
 /// What a server takes to be ready, at most.
 const READY: Duration = Duration::from_millis(500);
@@ -137,7 +137,7 @@ impl Mover {
         let address = |mtu| End::East.address(mtu);
         Ok(match self {
             Self::Terminals { level } => {
-                let mut server = site.terminal(End::East, "serve-files")?;
+                let mut server = site.terminal(End::East, &["serve-files"])?;
                 server.args(["to", "--writable", "--level", level]);
                 server
             }
@@ -225,7 +225,7 @@ impl Mover {
         let from = format!("from/{name}");
         Ok(match self {
             Self::Terminals { level } => {
-                let mut client = site.terminal(End::West, "put")?;
+                let mut client = site.terminal(End::West, &["put"])?;
                 client.args(["-r", "--level", level, &from]);
                 client
             }

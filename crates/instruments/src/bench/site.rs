@@ -7,10 +7,13 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use cellgate_host::sys::enter_network_namespace;
 
 use crate::live::actor::this_program;
 use crate::live::daemon::Daemon;
@@ -40,7 +43,7 @@ impl End {
     }
 
     fn namespace(self) -> String {
-        format!("cg-files-{}-{}", self.interface(), std::process::id())
+        format!("cg-bench-{}-{}", self.interface(), std::process::id())
     }
 
     /// The address of its device of this MTU.
@@ -75,7 +78,7 @@ impl Site {
         };
         let interfaces = interface("a", "b") + &interface("b", "a");
         let config = format!("[adapter]\nidle = \"adaptive\"\n{interfaces}");
-        let name = format!("cellgate-files-{}", std::process::id());
+        let name = format!("cellgate-bench-{}", std::process::id());
         let pcr = pcr.map_or(String::new(), |pcr| format!(",pcr={pcr}"));
         let site = Self {
             daemon: Daemon::start(&config, io::sink())?,
@@ -125,14 +128,25 @@ impl Site {
     }
 
     /// This program with a connection at an end.
-    pub(super) fn terminal(&self, end: End, word: &str) -> anyhow::Result<Command> {
+    pub(super) fn terminal(&self, end: End, words: &[&str]) -> anyhow::Result<Command> {
         let mut command = this_program()?;
         command
-            .args([word, "--vc", &end.vc(), "--contract", &self.contract])
+            .args(words)
+            .args(["--vc", &end.vc(), "--contract", &self.contract])
             .arg("--socket")
             .arg(self.daemon.socket())
             .current_dir(&self.directory);
         Ok(command)
+    }
+
+    /// A socket of UDP at an end.
+    pub(super) fn socket(&self, end: End, address: &str) -> anyhow::Result<UdpSocket> {
+        let (namespace, address) = (end.namespace(), address.to_owned());
+        let bound = thread::spawn(move || {
+            enter_network_namespace(&namespace)?;
+            UdpSocket::bind(address)
+        });
+        Ok(bound.join().map_err(|_| anyhow!("a thread panicked"))??)
     }
 
     /// Where what is moved lies, what is moved ends, or anything else.
