@@ -1,14 +1,15 @@
 //! A film of H.264 and AAC over cells, beside a transfer of files that takes the rest of the line.
 //!
-//! Long form: `CELLGATE_VIDEO_SECONDS=600`.
+//! Long form: `CELLGATE_VIDEO_SECONDS=600`, and stress-ng on all CPUs, if there is one.
 
 mod browser;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::daemon::{Daemon, octets, stderr, stdout};
@@ -22,9 +23,33 @@ const TRIES: usize = 3;
 /// Octets of a file that is put again and again.
 const FILE: usize = 4_000_000;
 
-fn seconds() -> u64 {
+/// Seconds of the film that are asked for; none: the short form.
+fn asked() -> Option<u64> {
     let asked = std::env::var("CELLGATE_VIDEO_SECONDS").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(8)
+    asked.and_then(|text| text.parse().ok())
+}
+
+/// Work for all CPUs, until it is dropped.
+struct Stress(Option<Child>);
+
+impl Stress {
+    fn begin() -> Self {
+        let mut command = Command::new("stress-ng");
+        let command = command.args(["--quiet", "--cpu", "0"]);
+        let stress = asked().and_then(|_| command.spawn().ok());
+        println!("stress-ng beside it: {}", stress.is_some());
+        Self(stress)
+    }
+}
+
+impl Drop for Stress {
+    fn drop(&mut self) {
+        if let Some(stress) = &mut self.0 {
+            // It ends its workers.
+            let _ = kill_process(Pid::from_child(stress), Signal::TERM);
+            let _ = stress.wait();
+        }
+    }
 }
 
 fn ffmpeg(words: &[&str]) -> Option<Output> {
@@ -138,7 +163,7 @@ fn play(daemon: &Daemon, film: &Path, out: &Path) -> (Value, u64) {
 fn a_film_is_played_whole_and_in_time_beside_a_transfer_of_files() {
     let daemon = Daemon::start_told(INTERFACES);
     let (film_path, out) = (daemon.path("film.ts"), daemon.path("out.ts"));
-    if !film(&film_path, seconds()) {
+    if !film(&film_path, asked().unwrap_or(8)) {
         println!("skipped video: there is no ffmpeg that makes H.264 and AAC");
         return;
     }
@@ -147,6 +172,7 @@ fn a_film_is_played_whole_and_in_time_beside_a_transfer_of_files() {
     let place = place.to_str().unwrap();
     let serve = ["serve-files", place, "--writable", "--vc", "b.0.70"];
     let server = daemon.begin(&serve, "serving");
+    let _stress = Stress::begin();
     let mut reason = String::new();
     for _ in 0..TRIES {
         let watch = Watch::begin(&daemon);

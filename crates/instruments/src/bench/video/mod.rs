@@ -115,10 +115,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.note(format!(
         "{FPS} frames a second at {} Mbit/s from a camera whose clock is {PPM} ppm fast, over a \
          line of 10 to 12 ms; receivers play {LATENCY_MS} ms behind, plain UDP at once. right: \
-         frames that were whole two frame times after their first packet; delay: from the camera \
-         to the display, all packets; PDV: its 99th percentile less its 1st; drift: by how much \
-         the delay of the last tenth is longer than that of the first. SRT sends again what is \
-         lost; the others do not",
+         frames that were whole two frame times after their first packet; delay: of a frame's \
+         first packet, from the camera to the display; PDV: its 99th percentile less its 1st; \
+         drift: by how much the delay of the last tenth is longer than that of the first. SRT \
+         sends again what is lost; the others do not",
         BIT_S / 1_000_000
     ));
     report.finish(args.shared.json)
@@ -128,7 +128,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 struct Film {
     frames: u64,
     display: DisplayCounts,
-    /// Of each packet, in ms, as they came.
+    /// Of the first packet of each frame, in ms, as they came. A receiver that plays by clock
+    /// references spreads the others until the next frame.
     delays: Vec<f64>,
 }
 
@@ -263,7 +264,7 @@ fn watch(socket: &UdpSocket, over: &AtomicBool) -> anyhow::Result<(DisplayCounts
         let now = MonotonicClock.now();
         for packet in datagram[..len].as_chunks::<TS_LEN>().0 {
             display.handle(now, now, packet);
-            if let Some(shot) = Shot::parse(packet) {
+            if let Some(shot) = Shot::parse(packet).filter(|shot| shot.index == 0) {
                 delays.push(now.since_ns(shot.stamp) as f64 / 1e6);
             }
         }
