@@ -36,10 +36,11 @@ const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=2048";
 ///
 /// Start `perf -s` at one end, then `perf -c ADDRESS` at the other. Reports come back on the next
 /// VCI. One-way delay means something only where both ends read one clock: on one machine. Between
-/// two it is not shown; jitter is. With --json the report of each run is printed, and no lines.
-/// Ends with 1 where PDUs were lost, or where a guaranteed rate was missed (that of --bitrate, if
-/// it is less), and says then how the adapters of both ends have run. What the receiver's end has
-/// thrown away is told by reason.
+/// two it is not shown; jitter is. A client without --bitrate is ahead of its contract: the delay
+/// includes the wait for it, which `jitter=low` in the contract makes short. With --json the report
+/// of each run is printed, and no lines. Ends with 1 where PDUs were lost, or where a guaranteed
+/// rate was missed (that of --bitrate, if it is less), and says then how the adapters of both ends
+/// have run. What the receiver's end has thrown away is told by reason.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
 #[command(after_long_help = "\
