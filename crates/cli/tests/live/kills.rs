@@ -281,7 +281,7 @@ fn adapter_socket(daemon: &Daemon) -> PathBuf {
     daemon.path("state/adapter.sock")
 }
 
-fn adapter_pid(daemon: &Daemon) -> u32 {
+pub(crate) fn adapter_pid(daemon: &Daemon) -> u32 {
     let socket = connected(&adapter_socket(daemon));
     peer_credentials(socket.as_fd()).expect("credentials").1
 }

@@ -23,6 +23,7 @@ mod neighbours;
 mod overload;
 #[cfg(feature = "page")]
 mod page;
+mod probes;
 mod quota;
 mod readme;
 mod serve;
