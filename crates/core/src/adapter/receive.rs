@@ -253,7 +253,6 @@ where
             self.discard(Discard::UnknownVc, count);
             return;
         };
-        let stride = self.format.stride();
         let user =
             header.word() & Header::NOT_USER == 0 || self.board.planted(Planted::OamIntoBuffer);
         let mut reception = Reception {
@@ -266,34 +265,56 @@ where
             format: self.format,
             board: self.board,
         };
-        let framing = reception.vc.receiver.flags.framing;
-        if framing != Framing::Aal5 && (user || framing == Framing::Aal0) {
-            if framing == Framing::Abr {
-                let reception = reception.apart();
-                if reception.available(fold, header, cells, count) {
-                    self.touch(index);
-                }
-                return;
-            }
-            for cell in cells.chunks_exact(stride) {
-                if framing == Framing::Aal0 {
-                    reception.apart().aal0(header, cell);
-                } else {
-                    reception.apart().aal34(header, cell, self.timeouts);
-                }
-            }
-        } else if !user {
-            for cell in cells.chunks_exact(stride) {
-                let reception = reception.apart();
-                reception.oam(header, cell, self.replies, self.loopbacks);
-            }
-            if framing == Framing::Abr {
-                self.touch(index);
-            }
+        if !user || reception.vc.receiver.flags.framing != Framing::Aal5 {
+            self.take_run_apart(fold, header, cells, count, (index, user));
         } else if header.word() & Header::LAST == 0 {
             reception.middle(fold, header, cells, count);
         } else {
             reception.lasts(fold, header, cells);
+        }
+    }
+
+    /// Cells that are no user data of AAL5, of the VC `index`; whether they are user data.
+    #[inline(never)]
+    fn take_run_apart<F: Fold>(
+        &mut self,
+        fold: F,
+        header: Header,
+        cells: &[u8],
+        count: u32,
+        (index, user): (usize, bool),
+    ) {
+        let (Some(Some(vc)), Some(cold)) = (self.vcs.get_mut(index), self.cold.get_mut(index))
+        else {
+            return;
+        };
+        let framing = vc.receiver.flags.framing;
+        let mut reception = Reception {
+            table: self.table,
+            clients: self.clients,
+            stats: self.stats,
+            vc,
+            cold,
+            arrival: self.arrival,
+            format: self.format,
+            board: self.board,
+        };
+        if framing == Framing::Abr && user {
+            if reception.available(fold, header, cells, count) {
+                self.touch(index);
+            }
+            return;
+        }
+        for cell in cells.chunks_exact(self.format.stride()) {
+            let reception = reception.apart();
+            match framing {
+                Framing::Aal0 => reception.aal0(header, cell),
+                _ if !user => reception.oam(header, cell, self.replies, self.loopbacks),
+                _ => reception.aal34(header, cell, self.timeouts),
+            }
+        }
+        if framing == Framing::Abr {
+            self.touch(index);
         }
     }
 

@@ -4,15 +4,17 @@
 //! that it touches next is a page fault there, as long as the client makes it. So a thread of its
 //! own looks whether the firmware's thread has faults at all. While it has, this thread maps all
 //! files, has the kernel find the pages that are missing in its maps again and again, and tells
-//! whose they were.
+//! whose they were. A page that the kernel moves in memory is missing for that moment, too: so many
+//! are nobody's fault.
 //!
 //! ```text
 //!  service thread                  cg-pages
 //!  watch, forget, adapter --notes--> faults of cg-firmware? -- none: rest, without maps
 //!  found            <--bell, list--  some: which pages are gone, of which files?
+//!                                    more than the kernel has moved meanwhile?
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,6 +36,9 @@ const ALARMED: Duration = Duration::from_millis(10);
 const PART: u32 = 10;
 /// How long the pages are looked at after the last fault.
 const ALARM: Duration = Duration::from_secs(2);
+
+/// How long after a look the kernel's count of what it moves is read: it counts some pages together.
+const JUDGED_AFTER: Duration = Duration::from_millis(100);
 
 /// Device and inode of the file that a client writes: it stands for all memory that came with it.
 pub(super) type FileName = (u64, u64);
@@ -68,6 +73,7 @@ impl PageWatch {
             bell: Arc::clone(&bell),
             firmware: None,
             watched: BTreeMap::new(),
+            suspected: Suspected::default(),
             alarm_until: None,
             pause: QUIET,
         };
@@ -167,6 +173,7 @@ struct Thread {
     /// None: it cannot be found.
     firmware: Option<Firmware>,
     watched: BTreeMap<FileName, Watched>,
+    suspected: Suspected,
     alarm_until: Option<Instant>,
     pause: Duration,
 }
@@ -181,13 +188,14 @@ impl Thread {
             }
             self.pause = QUIET;
             if self.alarm_until.is_some_and(|until| now < until) {
-                self.look();
+                self.look(now);
                 self.pause = ALARMED.max(now.elapsed() * (PART - 1));
             } else if self.alarm_until.take().is_some() {
                 self.watched
                     .values_mut()
                     .for_each(|one| one.presence = None);
             }
+            self.judge(now);
         }
     }
 
@@ -222,23 +230,77 @@ impl Thread {
     }
 
     /// Looks at all files: a first time, or which pages are gone since the last.
-    fn look(&mut self) {
-        let mut any = false;
+    fn look(&mut self, now: Instant) {
         for (name, one) in &mut self.watched {
             match &one.presence {
                 None => one.presence = one.present(),
                 Some(presence) => {
                     let pages = presence.iter().map(gone).sum::<u32>();
-                    if pages > 0 {
-                        any |= self.tell.send((*name, pages)).is_ok();
-                    }
+                    self.suspected.found(now, *name, pages);
                 }
             }
+        }
+        self.suspected.looked(pages_moved());
+    }
+
+    /// Tells of what was found some time ago.
+    fn judge(&mut self, now: Instant) {
+        let mut any = false;
+        for found in self.suspected.judged(now, pages_moved) {
+            any |= self.tell.send(found).is_ok();
         }
         if any {
             ring(&self.bell);
         }
     }
+}
+
+/// Pages that were gone, until it is known how many of them the kernel has moved.
+#[derive(Default)]
+struct Suspected {
+    /// When they were found, and how many pages the kernel had moved by the look before.
+    found: VecDeque<(Instant, u64, FileName, u32)>,
+    /// By the last look.
+    moved: u64,
+}
+
+impl Suspected {
+    fn found(&mut self, now: Instant, name: FileName, pages: u32) {
+        if pages > 0 {
+            self.found.push_back((now, self.moved, name, pages));
+        }
+    }
+
+    /// A look is over; the kernel has moved so many pages ever.
+    fn looked(&mut self, moved: u64) {
+        self.moved = moved;
+    }
+
+    /// What was found long enough ago, less what the kernel has moved about that time.
+    fn judged(&mut self, now: Instant, moved: impl FnOnce() -> u64) -> Vec<(FileName, u32)> {
+        let is_due = |at: Instant| now.saturating_duration_since(at) >= JUDGED_AFTER;
+        let due = self.found.iter().take_while(|(at, ..)| is_due(*at)).count();
+        if due == 0 {
+            return Vec::new();
+        }
+        let moved = moved();
+        let due = self.found.drain(..due).map(|(_, before, name, pages)| {
+            let excused = moved.saturating_sub(before);
+            (name, u64::from(pages).saturating_sub(excused) as u32)
+        });
+        due.filter(|(_, pages)| *pages > 0).collect()
+    }
+}
+
+/// Pages that the kernel has moved in memory, or tried to, since the machine began. None where it
+/// does not count them.
+fn pages_moved() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let counts = text.lines().filter_map(|line| {
+        let (name, count) = line.split_once(' ')?;
+        matches!(name, "pgmigrate_success" | "pgmigrate_fail").then_some(count)
+    });
+    counts.filter_map(|count| count.parse::<u64>().ok()).sum()
 }
 
 impl Watched {
@@ -252,4 +314,28 @@ impl Watched {
 /// Pages that the kernel cannot find now stay missing until it can: the next look tells of them.
 fn gone(presence: &Presence) -> u32 {
     presence.restore().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_the_kernel_moves_meanwhile_are_nobodys_fault() {
+        let (mut suspected, begin) = (Suspected::default(), Instant::now());
+        let (one, other) = ((0, 1), (0, 2));
+        suspected.looked(1_000);
+        suspected.found(begin, one, 7);
+        suspected.found(begin, other, 40);
+        suspected.looked(1_000);
+        let early = begin + JUDGED_AFTER / 2;
+        assert!(suspected.judged(early, || unreachable!()).is_empty());
+        suspected.found(early, one, 3);
+        // It had moved them by then, and counts them now.
+        let late = begin + JUDGED_AFTER;
+        assert_eq!(suspected.judged(late, || 1_010), [(other, 30)]);
+        suspected.looked(1_010);
+        suspected.found(late, one, 5);
+        assert_eq!(suspected.judged(late + JUDGED_AFTER, || 1_010), [(one, 5)]);
+    }
 }
