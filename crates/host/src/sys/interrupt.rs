@@ -21,7 +21,7 @@ pub fn let_interrupt() {
 /// lingering can.
 pub fn interrupt<T>(thread: &JoinHandle<T>) {
     // SAFETY: a thread that nobody has joined or detached has its name, also if it has ended.
-    unsafe { libc::pthread_kill(thread.as_pthread_t(), SIGNAL) };
+    unsafe { libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, SIGNAL) };
 }
 
 #[cfg(test)]

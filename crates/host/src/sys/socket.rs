@@ -239,7 +239,7 @@ pub fn receive_many(
             socket.as_fd().as_raw_fd(),
             headers.as_mut_ptr(),
             count,
-            libc::MSG_DONTWAIT,
+            libc::MSG_DONTWAIT as _,
             std::ptr::null_mut(),
         )
     };
@@ -288,7 +288,7 @@ pub fn send_many<'a>(
             socket.as_fd().as_raw_fd(),
             headers.as_mut_ptr(),
             count,
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
         )
     };
     match result {

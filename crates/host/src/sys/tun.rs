@@ -55,7 +55,7 @@ impl Tun {
         };
         // Below 2^15.
         request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI) as libc::c_short;
-        ioctl(&device, libc::TUNSETIFF, &mut request)?;
+        ioctl(&device, libc::TUNSETIFF as libc::c_ulong, &mut request)?;
         let flags = SocketFlags::CLOEXEC;
         let namespace = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
         Ok(Self {
@@ -82,7 +82,7 @@ impl Tun {
         }
         let [device, namespace] = [device, namespace].map(Closer::into_inner);
         let mut request = empty_request();
-        ioctl(&device, libc::TUNGETIFF, &mut request)?;
+        ioctl(&device, libc::TUNGETIFF as libc::c_ulong, &mut request)?;
         fcntl_setfl(&device, OFlags::NONBLOCK)?;
         Ok(Self {
             device,
@@ -104,7 +104,7 @@ impl Tun {
     /// What its packets are; none: neither.
     pub fn kind(&self) -> Option<TunKind> {
         let mut request = self.request();
-        ioctl(&self.device, libc::TUNGETIFF, &mut request).ok()?;
+        ioctl(&self.device, libc::TUNGETIFF as libc::c_ulong, &mut request).ok()?;
         // SAFETY: the kernel has written the flags; any octets are a number.
         let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
         match (flags & libc::IFF_TUN != 0, flags & libc::IFF_TAP != 0) {
@@ -251,7 +251,7 @@ impl Tun {
     /// Whether somebody has removed the device.
     pub fn is_removed(&self) -> bool {
         let mut request = self.request();
-        let asked = ioctl(&self.device, libc::TUNGETIFF, &mut request);
+        let asked = ioctl(&self.device, libc::TUNGETIFF as libc::c_ulong, &mut request);
         asked.is_err_and(|error| Self::is_gone(&error))
     }
 
@@ -326,10 +326,13 @@ trait Request {}
 impl Request for libc::ifreq {}
 impl Request for libc::in6_ifreq {}
 
-fn ioctl(fd: &OwnedFd, what: libc::Ioctl, request: &mut impl Request) -> io::Result<()> {
+/// C libraries differ in the type of `what`: those of TUN have that of the function, and the others
+/// are `c_ulong`.
+fn ioctl(fd: &OwnedFd, what: libc::c_ulong, request: &mut impl Request) -> io::Result<()> {
+    let request = std::ptr::from_mut(request);
     // SAFETY: every `what` of this file reads and writes at most an `ifreq`, and SIOCSIFADDR of an
     // IPv6 socket an `in6_ifreq`, which is what its callers pass.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), what, std::ptr::from_mut(request)) } {
+    match unsafe { libc::ioctl(fd.as_raw_fd(), what as libc::Ioctl, request) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
