@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) is_open: bool,
     /// The source of its PDUs.
     pub(crate) sender: Option<usize>,
+    /// Or their stream, and octets of each SDU.
+    pub(crate) stream: Option<(usize, usize)>,
 }
 
 impl Connection {
@@ -59,6 +61,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Octets that an SDU has if it was sent; none: nobody knows.
+    pub(crate) fn sdu_len(&self, connection: u32, number: u64) -> Option<usize> {
+        let connection = &self.connections[connection as usize];
+        let of_stream = connection.stream.map(|(_, len)| len);
+        let sender = connection.sender.map(|sender| &self.sources[sender]);
+        of_stream.or_else(|| Some(sender?.sdu_len(number).into()))
+    }
+
     /// Whether a server opens the end of a connection at this host.
     pub(crate) fn serves(&self, host: usize, connection: u32) -> bool {
         self.served.contains(&(host, connection as usize))

@@ -11,6 +11,7 @@ pub use super::rings::scenario::{
     RingSpec, SlotEffect, StationHarm, StationSpec, TimedBlock, TrafficSpec,
 };
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+pub use super::streams::scenario::{ClockSpec, LostSpec, StreamSpec};
 pub use super::transfers::scenario::{
     Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, RepeatSpec, TransferSpec,
 };
@@ -43,6 +44,9 @@ pub struct Scenario {
     /// Who sends on them.
     #[serde(default)]
     pub sources: Vec<SourceSpec>,
+    /// Video on connections of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamSpec>,
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<FaultSpec>,
@@ -351,12 +355,17 @@ impl SourceSpec {
 
     /// From when to when it begins PDUs, in a scenario of so many nanoseconds.
     pub(crate) fn span(&self, duration_ns: u64) -> (Ps, Ps) {
-        let stop_ns = match self.stop_ns {
-            0 => duration_ns,
-            stop_ns => stop_ns.min(duration_ns),
-        };
-        (Ps::from_ns(self.start_ns), Ps::from_ns(stop_ns))
+        span(self.start_ns, self.stop_ns, duration_ns)
     }
+}
+
+/// From a start to a stop, in a scenario of so many nanoseconds; 0: to its end.
+pub(super) fn span(start_ns: u64, stop_ns: u64, duration_ns: u64) -> (Ps, Ps) {
+    let stop_ns = match stop_ns {
+        0 => duration_ns,
+        stop_ns => stop_ns.min(duration_ns),
+    };
+    (Ps::from_ns(start_ns), Ps::from_ns(stop_ns))
 }
 
 /// When a source sends.

@@ -24,4 +24,5 @@ mod verdicts;
 mod world;
 mod world_rings;
 mod world_servers;
+mod world_streams;
 mod world_transfers;

@@ -9,7 +9,7 @@ use super::playing::{PPT_OF_PPM, Playing};
 use super::recovery::Clock;
 use super::{Continuity, Flaws, Planted, Recovery, Sound};
 use crate::Time;
-use crate::wire::{Pcr, Pid, TS_LEN, TsHeader, ticks_to_ns};
+use crate::wire::{PAYLOAD_LEN, Pcr, Pid, TS_LEN, TsHeader, ticks_to_ns};
 
 /// What is passed on in the place of packets that are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,20 @@ pub struct PlayoutTerms {
     pub numbered: bool,
     /// Packets that may wait.
     pub packets_max: usize,
+}
+
+/// Packets that may wait, whatever the contract: 25 MB at most.
+const PACKETS: core::ops::RangeInclusive<u128> = 1 << 12..=1 << 17;
+
+impl PlayoutTerms {
+    /// Packets that come at `cell_s` cells/s in twice the latency and a second more, within 4,096
+    /// and 131,072.
+    pub fn room(cell_s: u64, latency_ns: u64, bursts_ns: u64) -> usize {
+        let packet_s = u128::from(cell_s) * PAYLOAD_LEN as u128 / TS_LEN as u128;
+        let held_ns = 2 * (u128::from(latency_ns) + u128::from(bursts_ns)) + 1_000_000_000;
+        let packets = packet_s.saturating_mul(held_ns) / 1_000_000_000;
+        packets.clamp(*PACKETS.start(), *PACKETS.end()) as usize
+    }
 }
 
 /// What was received and played.

@@ -6,6 +6,7 @@ use cellgate_core::adapter::Config;
 
 use super::refusal::{At, Found};
 use super::rings;
+use super::streams;
 use super::sums::CELL_BITS;
 use super::transfers;
 use crate::world::fault::FaultSpec;
@@ -64,6 +65,7 @@ pub(super) fn counts(scenario: &Scenario, found: &mut Found<'_>) {
         ("links", scenario.links.len(), LINKS_MAX),
         ("connections", scenario.connections.len(), CONNECTIONS_MAX),
         ("sources", scenario.sources.len(), CONNECTIONS_MAX),
+        ("streams", scenario.streams.len(), streams::STREAMS_MAX),
         ("faults", scenario.faults.len(), FAULTS_MAX),
         ("servers", scenario.servers.len(), NODES_MAX),
         (
@@ -132,6 +134,10 @@ pub(super) fn quantities(scenario: &Scenario, found: &mut Found<'_>) {
     for (n, one) in scenario.sources.iter().enumerate() {
         let due = |is_so, what| found.due(At::Source(n), is_so, what);
         source(one, duration_ns, due);
+    }
+    for (n, one) in scenario.streams.iter().enumerate() {
+        let due = |is_so, what| found.due(At::Stream(n), is_so, what);
+        streams::quantities(one, duration_ns, due);
     }
     for (n, one) in scenario.faults.iter().enumerate() {
         let due = |is_so, what| found.due(At::Fault(n), is_so, what);
