@@ -64,7 +64,12 @@ impl World {
         let sources = sources(scenario, of_sources, &lines, opened);
         let of_streams = (&checked.streams[..], scenario);
         let options_at = (opened, options);
-        streams(of_streams, &mut connections, (&mut hosts, &lines), options_at);
+        streams(
+            of_streams,
+            &mut connections,
+            (&mut hosts, &lines),
+            options_at,
+        );
         owners.settle(scenario, &connections, &mut hosts, options.server_bug);
         for (n, change) in &checked.changes {
             hosts[change.host].changes.insert(*n, *change);

@@ -7,12 +7,12 @@ use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::TS_LEN;
 use serde::{Deserialize, Serialize};
 
-use super::streams::StreamOutcome;
 use super::TransferOutcome;
 use super::host::Host;
 use super::log::{HostReport, LineReport, StreamReport, Tally};
 use super::plan::Connection;
 use super::run::World;
+use super::streams::StreamOutcome;
 use super::{AssociationOutcome, OutputCounts, Ps, RingOutcome, ServerOutcome, StationOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
@@ -173,8 +173,16 @@ impl World {
         Outcome {
             ended_ns: report.ended.since(plan.opened).ns(),
             events: report.events,
-            cells: report.sources.iter().map(|source| source.cells).sum::<u64>()
-                + report.streams.iter().map(|one| self.stream_cells(one)).sum::<u64>(),
+            cells: report
+                .sources
+                .iter()
+                .map(|source| source.cells)
+                .sum::<u64>()
+                + report
+                    .streams
+                    .iter()
+                    .map(|one| self.stream_cells(one))
+                    .sum::<u64>(),
             judged_cells: report.hosts.iter().map(|host| host.judged_cells).sum(),
             trace_hash: report.hash,
             connections: connections.map(of).collect(),

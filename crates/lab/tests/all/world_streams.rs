@@ -1,10 +1,10 @@
 //! Video over connections of the world: every packet is accounted for, and played in time.
 
+use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ClockSpec, ConnectionSpec, FaultSpec, HostSpec, LinkSpec, LostSpec, Scenario, StreamSpec,
 };
 use cellgate_lab::world::{Options, WITH_STREAMS, check, check_determinism, checked, scenario_of};
-use cellgate_lab::Silent;
 
 const MS: u64 = 1_000_000;
 
@@ -118,20 +118,27 @@ fn a_table_that_makes_no_sense_is_refused_by_its_key() {
         ("aal5", |all| {
             all.connections[0].contract = "cbr,aal34:pcr=6400cps,max_sdu=376".into();
         }),
-        ("nothing else", |all| all.streams.push(all.streams[0].clone())),
+        ("nothing else", |all| {
+            all.streams.push(all.streams[0].clone())
+        }),
     ];
     assert!(checked(&plain()).is_ok());
     for (word, spoil) in cases {
         let mut scenario = plain();
         spoil(&mut scenario);
         let told = checked(&scenario).map(drop).expect_err(word).to_string();
-        assert!(told.contains(word) && told.contains("stream"), "{word}: {told}");
+        assert!(
+            told.contains(word) && told.contains("stream"),
+            "{word}: {told}"
+        );
     }
 }
 
 #[test]
 fn dbg_one() {
-    let Ok(seed) = std::env::var("SEED") else { return };
+    let Ok(seed) = std::env::var("SEED") else {
+        return;
+    };
     let seed: u64 = seed.parse().unwrap();
     let s = scenario_of(seed);
     println!("{}", serde_json::to_string_pretty(&s).unwrap());

@@ -246,11 +246,16 @@ impl<F: Flaws> Playout<F> {
             gap += 1;
         }
         if gap > 0 {
-            let packets = gap.saturating_mul(self.terms.pack.into());
+            let pack = match self.flaws.has(Planted::LostPackIsOne) {
+                true => 1,
+                false => self.terms.pack.into(),
+            };
+            let packets = gap.saturating_mul(pack);
             self.counts.lost_pdus += gap;
             self.counts.lost_packets += packets;
             self.doubted = gap;
-            self.queue.push_lost(packets);
+            self.queue
+                .push_lost(packets, !self.flaws.has(Planted::LostTakeNoTime));
         }
     }
 
@@ -262,9 +267,14 @@ impl<F: Flaws> Playout<F> {
         self.counts.packets += 1;
         self.counts.errors += u64::from(header.error);
         self.counts.continuity_errors += u64::from(!self.continuity.follows(&header));
+        let is_full = self.queue.packets() >= self.terms.packets_max;
+        if is_full && self.flaws.has(Planted::NewestLeftOut) {
+            self.counts.overruns += 1;
+            return;
+        }
         let is_bounded = !self.flaws.has(Planted::Unbounded);
         if !self.queue.push(packet, arrival, is_bounded) {
-            self.counts.overruns += 1;
+            self.counts.overruns += u64::from(!self.flaws.has(Planted::OverrunUncounted));
         }
         if let Some(pcr) = header.pcr() {
             self.referenced(arrival, &header, pcr);
@@ -408,9 +418,10 @@ impl<F: Flaws> Playout<F> {
     /// When [`Playout::poll`] has something next; a PDU may make it sooner.
     pub fn next_deadline(&self) -> Option<Time> {
         let due = self.first_due()?;
-        Some(match self.flaws.has(Planted::ReleasedLate) {
-            true => due.plus_ns(5_000_000),
-            false => due,
+        Some(match () {
+            () if self.flaws.has(Planted::ReleasedLate) => due.plus_ns(5_000_000),
+            () if self.flaws.has(Planted::ReleasedEarly) => due.minus_ns(1_000_000),
+            () => due,
         })
     }
 
@@ -423,8 +434,12 @@ impl<F: Flaws> Playout<F> {
         if let Some(Held::Lost(_)) = self.queue.front() {
             match self.terms.on_loss {
                 OnLoss::Drop => _ = self.queue.skip_lost(),
+                OnLoss::Mark if self.flaws.has(Planted::MarksBehind) => self.queue.put_off_lost(),
                 OnLoss::Mark if self.queue.pop_lost() => {
                     self.counts.marked += 1;
+                    if self.flaws.has(Planted::MarkedOnce) {
+                        self.queue.skip_lost();
+                    }
                     let mut packet = TsHeader::lost();
                     if self.flaws.has(Planted::ErrorFlagForgotten) {
                         packet[1] &= 0x7f;
@@ -442,6 +457,7 @@ impl<F: Flaws> Playout<F> {
         self.counts.released += 1;
         match packet.ticks {
             None => self.counts.untimed += 1,
+            Some(_) if self.flaws.has(Planted::LateUncounted) => {}
             Some(_) => self.counts.late += u64::from(packet.arrival > due),
         }
         Some(Released {

@@ -28,7 +28,10 @@ pub(super) fn quantities(
     due(drifts, "ppm is -400 to 400");
     let fits = (1..=PACK_MAX).contains(&spec.pack.into());
     due(fits, "pack is 1 to 348");
-    due(spec.latency_ns <= LATENCY_MAX_NS, "latency_ns is at most 6 * 10^10");
+    due(
+        spec.latency_ns <= LATENCY_MAX_NS,
+        "latency_ns is at most 6 * 10^10",
+    );
     let fits = spec.packets_max <= PACKETS_MAX;
     due(fits, "packets_max is at most 131,072");
     let begins = spec.start_ns < duration_ns;
@@ -56,14 +59,19 @@ pub(super) fn check(network: &Network<'_>, found: &mut Found<'_>) -> Vec<usize> 
         let contract = &connection.contract;
         let is_aal5 = contract.aal == Some(Aal::Aal5);
         found.due(at, is_aal5, "its connection is of aal5");
-        found.due(at, scenario.connections[number].open, "its connection is open");
+        found.due(
+            at,
+            scenario.connections[number].open,
+            "its connection is open",
+        );
         if !found.is_right(at) || !found.is_right(At::Link(connection.path[0] / 2)) {
             continue;
         }
         let max_sdu = contract.transmit.or(contract.receive);
         let max_sdu = max_sdu.and_then(|descriptor| descriptor.max_sdu);
         let max_sdu = max_sdu.map_or(65_535, |octets| octets.get() as usize);
-        let what = "pack: PDUs of 188 octets for each packet are longer than the contract's max_sdu";
+        let what =
+            "pack: PDUs of 188 octets for each packet are longer than the contract's max_sdu";
         found.due(at, spec.sdu_len() <= max_sdu, what);
         let line = network.cell(connection.path[0]).rate();
         let carried = sustained(contract, line.cell_s().into());

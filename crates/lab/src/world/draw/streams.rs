@@ -100,7 +100,12 @@ fn stream(draw: &mut Draw, scenario: &mut Scenario, n: u64) {
     let mut spec = StreamSpec {
         ppm: draw.pick(&[-100, -20, 0, 0, 50, 100]),
         pack,
-        clock: draw.pick(&[ClockSpec::Pcr, ClockSpec::Pcr, ClockSpec::Occupancy, ClockSpec::None]),
+        clock: draw.pick(&[
+            ClockSpec::Pcr,
+            ClockSpec::Pcr,
+            ClockSpec::Occupancy,
+            ClockSpec::None,
+        ]),
         lost: draw.pick(&[LostSpec::Drop, LostSpec::Mark]),
         start_ns: draw.below(20 * MS),
         ..StreamSpec::on(&name, fps, packets_s * 188 * 8)
@@ -116,7 +121,10 @@ fn stream(draw: &mut Draw, scenario: &mut Scenario, n: u64) {
     let sdu = u64::from(pack) * 188;
     let contract = match draw.below(5) {
         0 => format!("ubr,aal5:max_sdu={sdu}"),
-        1 => format!("vbr,aal5:pcr={}cps,scr={rate}cps,mbs=200,max_sdu={sdu},cdvt={CDVT}", 2 * rate),
+        1 => format!(
+            "vbr,aal5:pcr={}cps,scr={rate}cps,mbs=200,max_sdu={sdu},cdvt={CDVT}",
+            2 * rate
+        ),
         _ => format!("cbr,aal5:pcr={rate}cps,max_sdu={sdu},cdvt={CDVT}"),
     };
     let between = [&pick(draw, &from)[..], "reader"];

@@ -45,7 +45,10 @@ impl Host {
     /// When a camera has something next.
     pub(crate) fn film_waits(&mut self, stream: u32, net: &mut Net) {
         let (now, clock) = (self.time(net.now), net.now);
-        let due = self.films.get(&stream).and_then(|film| film.next_deadline(now));
+        let due = self
+            .films
+            .get(&stream)
+            .and_then(|film| film.next_deadline(now));
         let at = due.map(|due| self.instant(due).max(clock));
         if let (Some(film), Some(at)) = (self.films.get_mut(&stream), at) {
             film.due = Some(at);

@@ -221,8 +221,8 @@ impl Host {
                 None => found.number,
             };
             // A PDU that the library dismisses is as good as lost.
-            let is_dismissed = number.is_some()
-                && reader.is_some_and(|n| !self.applications[n].takes(&found.pdu));
+            let is_dismissed =
+                number.is_some() && reader.is_some_and(|n| !self.applications[n].takes(&found.pdu));
             net.tell(Fact::Read(Read {
                 connection,
                 number,

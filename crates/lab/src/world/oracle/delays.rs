@@ -4,11 +4,11 @@
 use cellgate_core::adapter::Notification;
 
 use super::Oracle;
-use crate::world::{Interval, Ps};
 use crate::world::host::{shaped_late, transmit_fifo};
 use crate::world::plan::Connection;
 use crate::world::scenario::{FaultSpec, LinkSpec, Scenario, Traffic};
 use crate::world::topology::Place;
+use crate::world::{Interval, Ps};
 
 /// Cells that can wait before a host's line whose sources are together as fast as it, or faster.
 const CROWD: u64 = 256;

@@ -12,11 +12,10 @@ const SLACK: Ps = Ps::from_ns(1_000_000);
 impl Oracle<'_> {
     /// S1, S2, S4: of all streams.
     pub(super) fn streams_are_right(&self) -> Result<(), Violation> {
-        let crowds = self.crowds();
         let streams = self.scenario.streams.iter().zip(&self.report().streams);
         for (spec, report) in streams {
             self.packets_are_accounted_for(spec, report)?;
-            self.stream_is_in_time(spec, report, &crowds)?;
+            self.stream_is_in_time(spec, report)?;
         }
         Ok(())
     }
@@ -40,7 +39,11 @@ impl Oracle<'_> {
             ("packets", counts.packets, counts.released + counts.overruns),
             ("PDUs", counts.pdus * pack, counts.packets),
             ("lost PDUs", counts.lost_pdus, player.told_missing),
-            ("lost packets", counts.lost_packets, player.told_missing * pack),
+            (
+                "lost packets",
+                counts.lost_packets,
+                player.told_missing * pack,
+            ),
             ("packets left out", counts.overruns, player.overruns),
             ("late packets", counts.late, player.late),
             ("marks", counts.marked, player.marks),
@@ -63,43 +66,17 @@ impl Oracle<'_> {
 
     /// S1: where nothing takes PDUs, none is missing. S4: where the latency is long enough for all
     /// that nobody disturbs, all is in time.
-    fn stream_is_in_time(
-        &self,
-        spec: &StreamSpec,
-        stream: &StreamReport,
-        crowds: &Crowds,
-    ) -> Result<(), Violation> {
-        let n = stream.player.connection as usize;
-        let standing = self.standing(&self.senders(), n);
-        let steps = self.scenario.faults.iter().any(|fault| match fault {
-            FaultSpec::ClockStep { host, .. } => {
-                let ends = &self.scenario.connections[n];
-                [&ends.from, &ends.to].contains(&host)
-            }
-            _ => false,
-        });
-        let to = self.host(self.plan.connections[n].to);
-        let path = self.plan.connections[n].path.iter();
-        let waits = path.map(|line| impaired(&self.scenario.links[line / 2]));
-        let waits = waits.fold(self.wait_bound(crowds, n), Ps::plus);
-        // What comes so unevenly is beyond its contract, if it has one.
-        let is_policed = to.policed_rate(n as u32).is_some();
-        let is_uneven = is_policed && waits > to.cdvt(n as u32);
-        if !self.is_sound(n) || standing.disturbed || standing.cut || steps || is_uneven {
+    fn stream_is_in_time(&self, spec: &StreamSpec, stream: &StreamReport) -> Result<(), Violation> {
+        let (player, counts) = (&stream.player, &stream.player.counts);
+        if !self.is_undisturbed(player.connection as usize) {
             return Ok(());
         }
-        let (player, counts) = (&stream.player, &stream.player.counts);
         let missing = player.missing + stream.sent.saturating_sub(player.passed);
         if missing > 0 {
             let text = format!("{missing} of {} PDUs are missing for nothing", stream.sent);
             return Err(self.stream_wrong(spec, "S1", text));
         }
-        let connection = &self.plan.connections[n];
-        let most = self.stream_delay(spec, crowds, n);
-        let drift = self.stream_drift(spec);
-        let latency = Ps::from_ns(spec.latency_ns);
-        let needs = most.plus(drift);
-        if spec.packets_max > 0 || needs > latency || !crowds.lets_pass(connection.path[0]) {
+        if !self.is_promised_in_time(spec, stream) {
             return Ok(());
         }
         let amiss = counts.late + counts.underruns + counts.overruns + counts.early;
@@ -113,12 +90,46 @@ impl Oracle<'_> {
         }
         let spread = |of: Option<(u64, u64)>| of.map_or(0, |(least, most)| most - least);
         let (arrived, played) = (spread(player.arrived), spread(player.played));
+        let drift = self.stream_drift(spec);
         let most = drift.plus(Ps::from_ns(2 * arrived)).plus(SLACK).ns();
         if played > most {
             let text = format!("its delays differ by {played} ns, at most {most} ({arrived})");
             return Err(self.stream_wrong(spec, "S4", text));
         }
         Ok(())
+    }
+
+    /// Whether nothing can take PDUs of a stream's connection, or delay them by more than a bound.
+    fn is_undisturbed(&self, n: usize) -> bool {
+        let standing = self.standing(&self.senders(), n);
+        let steps = self.scenario.faults.iter().any(|fault| match fault {
+            FaultSpec::ClockStep { host, .. } => {
+                let ends = &self.scenario.connections[n];
+                [&ends.from, &ends.to].contains(&host)
+            }
+            _ => false,
+        });
+        let to = self.host(self.plan.connections[n].to);
+        let path = self.plan.connections[n].path.iter();
+        let waits = path.map(|line| impaired(&self.scenario.links[line / 2]));
+        let waits = waits.fold(self.wait_bound(&self.crowds(), n), Ps::plus);
+        // What comes so unevenly is beyond its contract, if it has one.
+        let is_policed = to.policed_rate(n as u32).is_some();
+        let is_uneven = is_policed && waits > to.cdvt(n as u32);
+        self.is_sound(n) && !(standing.disturbed || standing.cut || steps || is_uneven)
+    }
+
+    /// Whether a stream is promised to be played in time: nothing disturbs it, and the latency is
+    /// as long as its packets can need.
+    pub(crate) fn is_promised_in_time(&self, spec: &StreamSpec, stream: &StreamReport) -> bool {
+        let n = stream.player.connection as usize;
+        let (crowds, first) = (self.crowds(), self.plan.connections[n].path[0]);
+        let needs = self.stream_delay(spec, &crowds, n);
+        let needs = needs.plus(self.stream_drift(spec));
+        self.is_undisturbed(n)
+            && crowds.lets_pass(first)
+            && spec.packets_max == 0
+            && needs <= Ps::from_ns(spec.latency_ns)
     }
 
     /// From a frame's being made to the arrival of the next one's reference, for all that has to be

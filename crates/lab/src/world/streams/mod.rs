@@ -15,8 +15,8 @@ pub(super) mod scenario;
 
 use serde::{Deserialize, Serialize};
 
-pub use bug::StreamBug;
 pub(crate) use bug::Bugs;
+pub use bug::StreamBug;
 pub(crate) use film::Film;
 pub(crate) use player::{Player, PlayerReport};
 

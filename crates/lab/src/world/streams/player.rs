@@ -290,7 +290,10 @@ impl Player {
             self.skips_lost();
         }
         let Some(Held::Packet(waiting)) = self.held.pop_front() else {
-            return Err(("S2", "a packet is released, and a mark or nothing is due".into()));
+            return Err((
+                "S2",
+                "a packet is released, and a mark or nothing is due".into(),
+            ));
         };
         self.packets -= 1;
         if waiting.octets != released.packet {
@@ -310,7 +313,10 @@ impl Player {
         let most = most.saturating_add(FRAMES * self.frame_ns + WAITS_NS);
         if due.since_ns(waiting.arrival) > most {
             let waits = due.since_ns(waiting.arrival);
-            return Err(("S3", format!("a packet waits for {waits} ns, at most {most}")));
+            return Err((
+                "S3",
+                format!("a packet waits for {waits} ns, at most {most}"),
+            ));
         }
         self.report.late += u64::from(waiting.arrival > due);
         if let Some(made) = waiting.made {

@@ -1,13 +1,13 @@
 //! Words of a scenario for video.
 
-use cellgate_core::contract::{CellRate, TrafficContract, aal5_cells};
 use cellgate_core::Time;
+use cellgate_core::contract::{CellRate, TrafficContract, aal5_cells};
 use cellgate_core::terminal::video::{Camera, CameraTerms, OnLoss, PACK, PlayoutTerms, Recovery};
 use cellgate_core::wire::TS_LEN;
 use serde::{Deserialize, Serialize};
 
-use crate::world::{Interval, Ps};
 use crate::world::scenario::span;
+use crate::world::{Interval, Ps};
 
 /// Pictures of a group.
 const GROUP: usize = 12;
@@ -162,7 +162,9 @@ impl StreamSpec {
             let begun = free.max(made);
             free = begun.saturating_add(pdu.ps().saturating_mul(*pdus));
             let last = made + frame * (pdus - 1) / pdus;
-            most = most.max(begun + pdu.ps() - made).max(free.saturating_sub(last));
+            most = most
+                .max(begun + pdu.ps() - made)
+                .max(free.saturating_sub(last));
         }
         Ps::new(most)
     }
