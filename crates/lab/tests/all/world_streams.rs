@@ -4,7 +4,10 @@ use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ClockSpec, ConnectionSpec, FaultSpec, HostSpec, LinkSpec, LostSpec, Scenario, StreamSpec,
 };
-use cellgate_lab::world::{Options, WITH_STREAMS, check, check_determinism, checked, scenario_of};
+use cellgate_lab::world::{
+    Marks, Options, StreamBug, WITH_STREAMS, check, check_determinism, check_marked, checked,
+    scenario_of, world_kill,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -134,13 +137,48 @@ fn a_table_that_makes_no_sense_is_refused_by_its_key() {
     }
 }
 
+/// Of all of them `sim mutants` tells.
 #[test]
-fn dbg_one() {
-    let Ok(seed) = std::env::var("SEED") else {
+fn bugs_of_streams_that_show_soon_are_found() {
+    let bugs: Vec<String> = StreamBug::within_reach()
+        .map(|bug| bug.to_string())
+        .collect();
+    let quick = [
+        "ReadTwice",
+        "LooksSeldom",
+        "ReleasedLate",
+        "ReleasedEarly",
+        "NumberKept",
+        "LateUncounted",
+        "GapMiscounted",
+    ];
+    let all = std::env::var("CELLGATE_STREAMS").is_ok();
+    for bug in bugs
+        .iter()
+        .filter(|bug| all || quick.contains(&bug.as_str()))
+    {
+        let kill = world_kill(&format!("video: {bug}"), 0..seeds()).expect("a bug");
+        println!("{bug}: {} seeds, {}", kill.tried, kill.text);
+        assert!(all || kill.seed.is_some(), "{bug} survives");
+    }
+    assert!(
+        quick
+            .iter()
+            .all(|bug| bugs.iter().any(|other| other == bug))
+    );
+}
+
+#[test]
+fn random_scenarios_with_streams_reach_every_mark() {
+    if std::env::var("CELLGATE_STREAMS").is_err() {
         return;
-    };
-    let seed: u64 = seed.parse().unwrap();
-    let s = scenario_of(seed);
-    println!("{}", serde_json::to_string_pretty(&s).unwrap());
-    println!("{:#?}", check(&s, judged()));
+    }
+    let mut marks = Marks::default();
+    for seed in WITH_STREAMS..WITH_STREAMS + seeds() {
+        let (_, more) = check_marked(&scenario_of(seed), judged())
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        marks.add(&more);
+    }
+    marks.iter().for_each(|mark| println!("{mark:?}"));
+    assert_eq!(marks.missing().count(), 0);
 }
