@@ -150,8 +150,11 @@ fn hosts(checked: &Checked<'_>, lines: &[Line], options: Options) -> Vec<Host> {
     for (host, opening) in &checked.openings {
         hosts[*host].open(*opening);
     }
-    for host in &checked.attacked.hosts {
-        hosts[*host].let_go();
+    // The reference knows nothing of ABR.
+    let abr = checked.connections.iter().filter(|one| one.is_abr());
+    let abr = abr.flat_map(|one| [one.from, one.to]);
+    for host in checked.attacked.hosts.iter().copied().chain(abr) {
+        hosts[host].let_go();
     }
     for (n, sends) in &checked.attacked.applications {
         let connection = &checked.connections[*n];

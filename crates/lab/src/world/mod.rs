@@ -64,7 +64,7 @@ pub use rings::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome, ri
 pub use run::World;
 pub use servers::{ServerBug, ServerOutcome};
 pub use streams::{StreamBug, StreamOutcome};
-pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
+pub use switch::{Output, OutputCounts, QueueDiscard, QueueMark, Route, Switch};
 pub use time::{Interval, Pace, Ps};
 pub use trace::{CellTrace, Watch};
 pub use transfers::{FileBug, TransferOutcome};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cellgate_core::contract::TrafficContract;
+use cellgate_core::contract::{ServiceCategory, TrafficContract};
 use cellgate_core::wire::VpiVci;
 
 use super::incident::Change;
@@ -29,6 +29,17 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Whether RM cells come back on it: both its ends send and receive.
+    pub(crate) fn is_abr(&self) -> bool {
+        self.contract.category == ServiceCategory::Abr
+    }
+
+    /// The lines on which they do.
+    pub(crate) fn way_back(&self) -> Vec<usize> {
+        let lines = self.path.iter().rev().map(|line| line ^ 1);
+        lines.filter(|_| self.is_abr()).collect()
+    }
+
     /// The host at one of its ends, and the line there.
     pub(crate) fn end(&self, receives: bool) -> (usize, usize) {
         let (host, line) = match receives {

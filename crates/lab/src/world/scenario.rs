@@ -15,7 +15,7 @@ pub use super::streams::scenario::{ClockSpec, LostSpec, StreamSpec};
 pub use super::transfers::scenario::{
     Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, RepeatSpec, TransferSpec,
 };
-use super::{Ps, QueueDiscard};
+use super::{Ps, QueueDiscard, QueueMark};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,6 +199,9 @@ pub struct SwitchSpec {
     /// Whom an output discards.
     #[serde(default)]
     pub discard: QueueDiscard,
+    /// How it tells sources of ABR that it fills; none: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<QueueMark>,
 }
 
 fn queue_cells() -> u32 {
@@ -212,6 +215,7 @@ impl SwitchSpec {
             name: name.into(),
             queue_cells: queue_cells(),
             discard: QueueDiscard::default(),
+            mark: None,
         }
     }
 }

@@ -263,6 +263,8 @@ fn terms(
     let connection = network.connections[n].as_ref()?;
     let mut contract = *contract;
     match receives {
+        // RM cells go both ways.
+        _ if connection.is_abr() => {}
         true => contract.transmit = None,
         false => contract.receive = None,
     }

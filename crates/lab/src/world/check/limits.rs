@@ -9,6 +9,7 @@ use super::rings;
 use super::streams;
 use super::sums::CELL_BITS;
 use super::transfers;
+use crate::world::QueueMark;
 use crate::world::fault::FaultSpec;
 use crate::world::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic};
 
@@ -121,6 +122,12 @@ pub(super) fn quantities(scenario: &Scenario, found: &mut Found<'_>) {
     for (n, one) in scenario.switches.iter().enumerate() {
         let fits = (1..=FIFO_CELLS_MAX).contains(&one.queue_cells);
         found.due(At::Switch(n), fits, "queue_cells is 1 to 2^20");
+        let percent = match one.mark {
+            Some(QueueMark::Er { target_percent }) => target_percent,
+            _ => 100,
+        };
+        let fits = (1..=100).contains(&percent);
+        found.due(At::Switch(n), fits, "mark: target_percent is 1 to 100");
     }
     for (n, one) in scenario.links.iter().enumerate() {
         link(one, |is_so, what| found.due(At::Link(n), is_so, what));

@@ -174,17 +174,26 @@ impl<'a> Network<'a> {
             let is_new = addresses.insert((*line, spec.address.bits()));
             found.due(at, is_new, "its address is taken on a line");
         }
-        Some(Connection {
+        let connection = Connection {
             name: spec.name.clone(),
             from,
             to,
-            path,
             address: spec.address,
             contract: contract?,
+            path,
             is_open: spec.open && !self.owners.serves(to, n),
             sender: None,
             stream: None,
-        })
+        };
+        for line in connection.way_back() {
+            let is_new = addresses.insert((line, spec.address.bits()));
+            found.due(
+                at,
+                is_new,
+                "RM cells come back: its address is taken on a line of theirs",
+            );
+        }
+        Some(connection)
     }
 
     /// The number of a host that something names.
