@@ -25,10 +25,8 @@ bugs! {
     NoRoomLeftOut,
     /// The player looks at what is due once a millisecond.
     LooksSeldom,
-    /// The player hands PDUs to the playout in the order in which it reads them twice.
+    /// The player hands some PDUs to the playout twice.
     ReadTwice,
-    /// The player takes the time of its reading for that of the arrival.
-    ReadAsArrival,
 }
 
 impl StreamBug {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use cellgate_core::Time;
 use cellgate_core::terminal::video::{
-    Camera, Display, DisplayCounts, OnLoss, Playout, PlayoutCounts, PlayoutTerms, Released, Shot,
+    Camera, Display, DisplayCounts, OnLoss, Playout, PlayoutCounts, PlayoutTerms, RATE_PPM_MAX,
+    Released, Shot,
 };
 use cellgate_core::wire::{TS_LEN, TsHeader};
 
@@ -19,6 +20,8 @@ const WAITS_NS: u64 = 100_000_000;
 
 /// A frame that no reference follows is as long as the one before in which so few packets were.
 const FRAMES: u64 = 12;
+/// What is late for so long is late for good.
+const LATE_NS: u64 = 1_000_000_000;
 /// PDUs have so many numbers.
 const NUMBERS: u64 = 256;
 /// By then all is made.
@@ -119,6 +122,9 @@ pub(crate) struct Player {
     gap: u64,
     /// When a PDU was read last: what is due may be so at another time from then on.
     read: Time,
+    /// Since when each frame's first packet is late, and how often the anchor was set before.
+    late_since: Option<Time>,
+    anchors: u64,
     /// When it looks next.
     pub(crate) due: Option<Ps>,
     report: PlayerReport,
@@ -161,6 +167,8 @@ impl Player {
             packets: 0,
             gap: 0,
             read: Time::ZERO,
+            late_since: None,
+            anchors: 0,
             due: None,
         }
     }
@@ -223,6 +231,18 @@ impl Player {
             self.begins_anew();
         }
         self.leaves_out(counts.overruns - before.overruns)?;
+        let latency = self.terms.latency_ns + self.terms.bursts_ns;
+        if self.playout.latency_ns() != latency {
+            let other = self.playout.latency_ns();
+            return Err(("S3", format!("a latency of {other} ns, due {latency}")));
+        }
+        let rate = self.playout.rate_ppb().unsigned_abs();
+        if rate > RATE_PPM_MAX.unsigned_abs() * 1_000 {
+            return Err((
+                "S3",
+                format!("the output is {rate} ppb off the receiver's clock"),
+            ));
+        }
         let fill = self.playout.fill_packets();
         self.report.held_max = self.report.held_max.max(fill);
         let most = self.terms.packets_max;
@@ -237,12 +257,14 @@ impl Player {
     /// Numbers and clock have jumped together: the last gap is none.
     fn begins_anew(&mut self) {
         self.report.told_missing -= self.gap;
-        let lost = self.held.iter_mut().rev().find_map(|held| match held {
-            Held::Lost(left) => Some(left),
-            Held::Packet(_) => None,
-        });
-        if let Some(left) = lost {
-            *left = left.saturating_sub(self.gap * u64::from(self.terms.pack));
+        let packets = self.gap * u64::from(self.terms.pack);
+        let is_lost = |held: &Held| matches!(held, Held::Lost(_));
+        let Some(at) = self.held.iter().rposition(is_lost) else {
+            return;
+        };
+        match &mut self.held[at] {
+            Held::Lost(left) if *left > packets => *left -= packets,
+            _ => _ = self.held.remove(at),
         }
     }
 
@@ -321,6 +343,7 @@ impl Player {
         self.report.late += u64::from(waiting.arrival > due);
         if let Some(made) = waiting.made {
             widen(&mut self.report.played, instant.since(made).ns());
+            self.is_late_for_good(waiting.arrival, due)?;
         }
         Ok(())
     }
@@ -328,6 +351,21 @@ impl Player {
     fn skips_lost(&mut self) {
         while let Some(Held::Lost(_)) = self.held.front() {
             self.held.pop_front();
+        }
+    }
+
+    /// S3: where all is late for a second, the output is put off.
+    fn is_late_for_good(&mut self, arrival: Time, due: Time) -> Result<(), Wrong> {
+        let anchors = self.playout.counts().anchors;
+        if arrival <= due || std::mem::replace(&mut self.anchors, anchors) != anchors {
+            self.late_since = None;
+            return Ok(());
+        }
+        let late = arrival.since_ns(*self.late_since.get_or_insert(arrival));
+        let most = LATE_NS + 2 * self.frame_ns;
+        match late > most {
+            true => Err(("S3", format!("all is late for {late} ns, at most {most}"))),
+            false => Ok(()),
         }
     }
 
