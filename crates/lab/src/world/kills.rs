@@ -56,8 +56,8 @@ pub const OUT_OF_REACH: &[Planted] = &[
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
 /// adapter's, of the queues', of the world's (`world: LineLoses`), of servers
 /// (`server: ConfirmLost`), of terminals (`files: JournalBeforeOctets`), of streams (`video:
-/// ReleasedLate`), or of rings (`ring: SlotKept`). The reference is off with those of all but the adapter and rings, for it would find
-/// some of them first; that of rings is asked last.
+/// ReleasedLate`), or of rings (`ring: SlotKept`). The reference is off with those of all but the
+/// adapter and rings, for it would find some of them first; that of rings is asked last.
 pub fn with_bug(name: &str) -> Option<Options> {
     let (whose, name) = name.split_once(':').unwrap_or(("", name));
     let name = name.trim_start();

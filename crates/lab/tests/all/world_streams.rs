@@ -107,6 +107,24 @@ fn a_host_that_stands_still_for_longer_than_the_latency_is_late() {
     assert!(stream.frames_late > 0, "{stream:?}");
 }
 
+/// A clock that goes forward at either end makes the stream begin anew, and loses nothing.
+#[test]
+fn a_clock_that_goes_forward_is_followed() {
+    for host in ["camera", "display"] {
+        let mut scenario = plain();
+        scenario.duration_ns = 4_000 * MS;
+        scenario.faults = vec![FaultSpec::ClockStep {
+            host: host.into(),
+            at_ns: 700 * MS,
+            by_ns: 900 * MS,
+        }];
+        let outcome = check(&scenario, judged()).expect("all is accounted for");
+        let stream = outcome.streams["video"];
+        assert_eq!(stream.released, stream.sent_packets, "{host}");
+        assert!(stream.anchors > 1, "{host}: {stream:?}");
+    }
+}
+
 #[test]
 fn a_table_that_makes_no_sense_is_refused_by_its_key() {
     type Spoil = fn(&mut Scenario);

@@ -48,7 +48,7 @@ pub fn scenario_of(seed: u64) -> Scenario {
         WITH_TRANSFERS..WITH_STREAMS => transfers::scenario(&mut draw),
         _ => streams::scenario(&mut draw),
     };
-    if seed >= WITH_RESTS && (former < WITH_RINGS || former >= WITH_STREAMS) {
+    if seed >= WITH_RESTS && !(WITH_RINGS..WITH_STREAMS).contains(&former) {
         rests(&mut Draw::new(seed), &mut scenario);
     }
     scenario.seed = seed;
