@@ -200,11 +200,3 @@ fn random_scenarios_with_streams_reach_every_mark() {
     marks.iter().for_each(|mark| println!("{mark:?}"));
     assert_eq!(marks.missing().count(), 0);
 }
-
-#[test]
-fn dbg_bugs() {
-    for bug in std::env::var("BUGS").unwrap_or_default().split_whitespace() {
-        let kill = world_kill(&format!("video: {bug}"), 0..seeds()).expect("a bug");
-        println!("{bug}: {} seeds, {}", kill.tried, kill.text);
-    }
-}

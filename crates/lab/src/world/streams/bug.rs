@@ -36,9 +36,21 @@ impl StreamBug {
         Self::OUTSIDE.iter().copied().chain(inside)
     }
 
-    /// Those that 2,000 random scenarios show.
+    /// Those that 2,000 random scenarios show. The others need a clock that begins anew after 26.5
+    /// hours or jumps, a file, a packet that ends a PDU, or a path that is longer for good: the
+    /// core's own tests of the playout find each of these.
     pub fn within_reach() -> impl Iterator<Item = Self> {
-        Self::all()
+        let beyond = [
+            Planted::WrapIgnored,
+            Planted::PhaseIgnored,
+            Planted::FirstBelieved,
+            Planted::AnchorKept,
+            Planted::DiscontinuityIgnored,
+            Planted::LateForGood,
+            Planted::PcrPassed,
+            Planted::Unpaced,
+        ];
+        Self::all().filter(move |bug| bug.inside().is_none_or(|bug| !beyond.contains(&bug)))
     }
 
     /// The one of the code.

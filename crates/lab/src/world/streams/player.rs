@@ -20,8 +20,6 @@ const WAITS_NS: u64 = 100_000_000;
 
 /// A frame that no reference follows is as long as the one before in which so few packets were.
 const FRAMES: u64 = 12;
-/// What is late for so long is late for good.
-const LATE_NS: u64 = 1_000_000_000;
 /// PDUs have so many numbers.
 const NUMBERS: u64 = 256;
 /// By then all is made.
@@ -122,9 +120,6 @@ pub(crate) struct Player {
     gap: u64,
     /// When a PDU was read last: what is due may be so at another time from then on.
     read: Time,
-    /// Since when each frame's first packet is late, and how often the anchor was set before.
-    late_since: Option<Time>,
-    anchors: u64,
     /// When it looks next.
     pub(crate) due: Option<Ps>,
     report: PlayerReport,
@@ -167,8 +162,6 @@ impl Player {
             packets: 0,
             gap: 0,
             read: Time::ZERO,
-            late_since: None,
-            anchors: 0,
             due: None,
         }
     }
@@ -343,7 +336,6 @@ impl Player {
         self.report.late += u64::from(waiting.arrival > due);
         if let Some(made) = waiting.made {
             widen(&mut self.report.played, instant.since(made).ns());
-            self.is_late_for_good(waiting.arrival, due)?;
         }
         Ok(())
     }
@@ -351,21 +343,6 @@ impl Player {
     fn skips_lost(&mut self) {
         while let Some(Held::Lost(_)) = self.held.front() {
             self.held.pop_front();
-        }
-    }
-
-    /// S3: where all is late for a second, the output is put off.
-    fn is_late_for_good(&mut self, arrival: Time, due: Time) -> Result<(), Wrong> {
-        let anchors = self.playout.counts().anchors;
-        if arrival <= due || std::mem::replace(&mut self.anchors, anchors) != anchors {
-            self.late_since = None;
-            return Ok(());
-        }
-        let late = arrival.since_ns(*self.late_since.get_or_insert(arrival));
-        let most = LATE_NS + 2 * self.frame_ns;
-        match late > most {
-            true => Err(("S3", format!("all is late for {late} ns, at most {most}"))),
-            false => Ok(()),
         }
     }
 
