@@ -16,6 +16,10 @@ const TICKS: u64 = 27_000 * STEP_MS;
 /// When the source begins, on the receiver's clock.
 const BEGIN: u64 = 5_000 * SECOND;
 /// Hours that clocks are followed for; `CELLGATE_PLAYOUT_HOURS` overrides it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's length, and nothing of the core's"
+)]
 fn hours() -> u64 {
     let given = std::env::var("CELLGATE_PLAYOUT_HOURS").ok();
     given.map_or(2, |text| {
