@@ -10,6 +10,7 @@ from cellgate.lab import load
 
 STAR = Path(__file__).with_name("star.toml")
 DUPLEX = Path(__file__).parents[2] / "examples" / "ring-duplex.toml"
+VIDEO = DUPLEX.with_name("video.toml")
 GRID = {
     "duration_ns": [500_000, 600_000],
     "switches__s__queue_cells": [16, 64],
@@ -91,6 +92,18 @@ def test_a_ring_is_swept_by_the_order_of_its_stations():
     assert late < first / 5, "whoever begins later hardly sends"
     assert rows[0]["rings.cbn.channels_use_ppm.1"] > 0
     assert all(row["judged_cells"] > 0 for row in rows)
+
+
+def test_video_goes_by_its_connection_and_marks_by_their_switch():
+    points = [
+        {"streams__video__latency_ns": latency_ns, "switches__switch__mark": mark}
+        for latency_ns in (20_000_000, 200_000_000)
+        for mark in ({"efci": {"threshold": 20}}, {"er": {"target_percent": 95}})
+    ]
+    rows = cellgate.sweep(VIDEO, points, Serial())
+    late = [row["streams.video.late"] for row in rows]
+    assert late[0] == late[1] > 0 == late[2] == late[3], "no mark touches what is not ABR"
+    assert {row["streams.video.frames_missing"] for row in rows} == {0}
 
 
 def test_a_data_frame_takes_rows_as_they_are(serial):

@@ -79,6 +79,10 @@ fn the_examples_show_what_they_say() {
         assert_eq!(numbers, ["117", "117", "0"], "{flood}");
     }
     assert!(flood.contains("non_conforming"), "{flood}");
+    let video = example("video");
+    let line = "stream on video: 101 frames on time, 0 late, 0 missing; of 5,546 packets 5,546 \
+                released, 0 of them late";
+    assert!(video.contains(line), "{video}");
 }
 
 #[test]

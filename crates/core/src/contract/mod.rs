@@ -3,6 +3,7 @@
 
 mod abr;
 mod bursts;
+pub mod charging;
 mod credit;
 mod early;
 mod error;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::charging::{Flaws, Planted, Sound};
 use crate::Time;
 
 const NS_PER_S: u128 = 1_000_000_000;
@@ -23,8 +24,13 @@ pub struct SlotClock {
 impl SlotClock {
     /// Of `cell_s` cells/s from `now` on.
     pub fn begin(now: Time, cell_s: u64) -> Self {
+        Self::begin_with(now, cell_s, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn begin_with(now: Time, cell_s: u64, flaws: &impl Flaws) -> Self {
         Self {
-            slots: u64::from(cell_s > 0),
+            slots: u64::from(cell_s > 0 && !flaws.has(Planted::FirstSlotForgotten)),
             rest: 0,
             cell_s,
             since: now,
@@ -40,13 +46,29 @@ impl SlotClock {
     /// the part of it that has passed.
     #[must_use]
     pub fn changed(&self, now: Time, cell_s: u64) -> Self {
+        self.changed_with(now, cell_s, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    #[must_use]
+    pub fn changed_with(&self, now: Time, cell_s: u64, flaws: &impl Flaws) -> Self {
         let (slots, rest) = self.at(now);
         match slots {
-            0 => Self::begin(now, cell_s),
+            0 if !flaws.has(Planted::FirstReserveForgotten) => Self::begin_with(now, cell_s, flaws),
             _ => Self {
-                slots,
-                rest,
-                cell_s,
+                slots: match flaws.has(Planted::SlotsTwice) {
+                    true => slots + self.slots,
+                    false => slots,
+                },
+                rest: if flaws.has(Planted::PartLost) {
+                    0
+                } else {
+                    rest
+                },
+                cell_s: match flaws.has(Planted::RateKept) {
+                    true => self.cell_s,
+                    false => cell_s,
+                },
                 since: now.max(self.since),
             },
         }
@@ -80,12 +102,30 @@ impl Slots {
     ///
     /// Cells beyond what was reserved until now are a burst ahead of its time, or best effort: they
     /// occupy slots that the line had left.
-    pub const fn of(reserved: u64, cells: u64, clp1: u64) -> Self {
+    pub fn of(reserved: u64, cells: u64, clp1: u64) -> Self {
+        Self::of_with(reserved, cells, clp1, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn of_with(reserved: u64, cells: u64, clp1: u64, flaws: &impl Flaws) -> Self {
+        let clp0 = cells.saturating_sub(clp1);
+        let (clp0, clp1) = match () {
+            () if flaws.has(Planted::PrioritiesMixed) => (clp1, clp0),
+            () if flaws.has(Planted::LowPriorityTwice) => (cells, clp1),
+            () => (clp0, clp1),
+        };
+        let occupied = match flaws.has(Planted::LowPriorityUnoccupied) {
+            true => clp0,
+            false => cells,
+        };
         Self {
             reserved,
-            clp0: cells.saturating_sub(clp1),
+            clp0,
             clp1,
-            unoccupied: reserved.saturating_sub(cells),
+            unoccupied: match flaws.has(Planted::BurstClippedLate) {
+                true => reserved.abs_diff(occupied),
+                false => reserved.saturating_sub(occupied),
+            },
         }
     }
 

@@ -6,6 +6,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Slots;
+use super::charging::{Flaws, Planted, Sound};
 
 /// Decimals that are kept.
 const DECIMALS: usize = 15;
@@ -102,11 +103,28 @@ pub struct Tariff {
 
 impl Tariff {
     /// What the slots of one direction cost, without the set-up.
-    pub const fn cost(&self, slots: &Slots) -> Amount {
-        self.reserved_slot
-            .times(slots.reserved)
-            .plus(self.cell_clp0.times(slots.clp0))
-            .plus(self.cell_clp1.times(slots.clp1))
+    pub fn cost(&self, slots: &Slots) -> Amount {
+        self.cost_with(slots, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn cost_with(&self, slots: &Slots, flaws: &impl Flaws) -> Amount {
+        let price = |price: Amount| match flaws.has(Planted::PriceCut) {
+            true => Amount(price.0 - price.0 % (UNIT / 1_000_000)),
+            false => price,
+        };
+        let reserved = match flaws.has(Planted::UnoccupiedFree) {
+            true => slots.reserved - slots.unoccupied,
+            false => slots.reserved,
+        };
+        let low = match flaws.has(Planted::PriceOfHighPriority) {
+            true => self.cell_clp0,
+            false => self.cell_clp1,
+        };
+        price(self.reserved_slot)
+            .times(reserved)
+            .plus(price(self.cell_clp0).times(slots.clp0))
+            .plus(price(low).times(slots.clp1))
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Address, ConnectionInfo, ConnectionSlots, InterfaceInfo};
 use crate::adapter::{DiscardCounts, PortStats};
+use crate::contract::charging::{Flaws, Planted, Sound};
 use crate::contract::{Amount, Tariff};
 use crate::line::LineCounts;
 use crate::wire::VpiVci;
@@ -68,19 +69,37 @@ impl Accounts {
         interfaces: &[InterfaceInfo],
         tariff: Option<&Tariff>,
     ) -> Self {
+        Self::of_with(connections, interfaces, tariff, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn of_with(
+        connections: &[ConnectionInfo],
+        interfaces: &[InterfaceInfo],
+        tariff: Option<&Tariff>,
+        flaws: &impl Flaws,
+    ) -> Self {
         let account = |info: &ConnectionInfo| {
             let abr = info.stats.abr.unwrap_or_default();
             let managing = abr.forward_received + abr.backward_received;
+            let answered = match flaws.has(Planted::AnsweredReceived) {
+                true => 0,
+                false => info.stats.cells_answered,
+            };
+            let taken = match flaws.has(Planted::ManagingForgotten) {
+                true => 0,
+                false => managing,
+            };
             Account {
                 address: info.address.clone(),
                 number: info.number,
                 contract: info.contract.clone(),
                 slots: info.slots,
-                cells_received: info.stats.cells_received + managing - info.stats.cells_answered,
+                cells_received: info.stats.cells_received + taken - answered,
                 cells_managing: managing,
                 cells_held: info.stats.cells_held,
                 cells_discarded: info.stats.cells_discarded,
-                charge: tariff.map(|tariff| Charge::of(tariff, &info.slots)),
+                charge: tariff.map(|tariff| Charge::of(tariff, &info.slots, flaws)),
             }
         };
         let interface = |info: &InterfaceInfo| AtInterface {
@@ -98,14 +117,19 @@ impl Accounts {
     /// Every way that leads from a connection of these to one of `receiver` with the same VPI and
     /// VCI: what was sent, what came, and the reason for each cell between the two.
     pub fn ways_to(&self, receiver: &Accounts) -> Vec<Way> {
+        self.ways_with(receiver, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn ways_with(&self, receiver: &Accounts, flaws: &impl Flaws) -> Vec<Way> {
         let mut ways: Vec<Way> = Vec::new();
         for from in &self.connections {
             for to in &receiver.connections {
-                if from.address.vc != to.address.vc {
+                if from.address.vc != to.address.vc && !flaws.has(Planted::AddressIgnored) {
                     continue;
                 }
                 let names = [from, to].map(Account::interface);
-                let vc = OneWay::of(from, to);
+                let vc = OneWay::of(from, to, flaws);
                 match ways.iter_mut().find(|way| [&*way.from, &*way.to] == names) {
                     Some(way) => way.vcs.push(vc),
                     None => ways.push(Way {
@@ -119,7 +143,7 @@ impl Accounts {
             }
         }
         for way in &mut ways {
-            way.explain(self, receiver);
+            way.explain(self, receiver, flaws);
         }
         ways
     }
@@ -136,14 +160,19 @@ impl Account {
 }
 
 impl Charge {
-    fn of(tariff: &Tariff, slots: &ConnectionSlots) -> Self {
-        let (transmit, receive) = (tariff.cost(&slots.transmit), tariff.cost(&slots.receive));
+    fn of(tariff: &Tariff, slots: &ConnectionSlots, flaws: &impl Flaws) -> Self {
+        let cost = |slots| tariff.cost_with(slots, flaws);
+        let (transmit, receive) = (cost(&slots.transmit), cost(&slots.receive));
+        let both = transmit.plus(receive);
         Self {
             currency: tariff.currency.clone(),
             set_up: tariff.set_up,
             transmit,
             receive,
-            total: tariff.set_up.plus(transmit).plus(receive),
+            total: match flaws.has(Planted::SetUpTwice) {
+                true => tariff.set_up.plus(tariff.set_up).plus(both),
+                false => tariff.set_up.plus(both),
+            },
         }
     }
 }
@@ -187,14 +216,18 @@ fn signed(cells: u64) -> i64 {
 }
 
 impl OneWay {
-    fn of(from: &Account, to: &Account) -> Self {
+    fn of(from: &Account, to: &Account, flaws: &impl Flaws) -> Self {
+        let held = match flaws.has(Planted::HeldForgotten) {
+            true => 0,
+            false => to.cells_held,
+        };
         let sent = from.slots.transmit.occupied();
         let delivered = to.slots.receive.occupied();
         let discarded = to.cells_discarded.iter();
         let discarded = discarded.map(|(reason, cells)| (reason.name(), cells));
         let why = discarded.chain([
             ("taken: resource management", to.cells_managing),
-            ("held: their PDU is in progress", to.cells_held),
+            ("held: their PDU is in progress", held),
         ]);
         let differences = why.filter(|(_, cells)| *cells > 0).map(Difference::from);
         Self {
@@ -219,24 +252,34 @@ impl From<(&str, u64)> for Difference {
 
 impl Way {
     /// Finds the reasons for what is missing.
-    fn explain(&mut self, sender: &Accounts, receiver: &Accounts) {
+    fn explain(&mut self, sender: &Accounts, receiver: &Accounts, flaws: &impl Flaws) {
         let met = |vc: VpiVci| self.vcs.iter().any(|one| one.from.vc == vc);
         let others = sender
             .connections
             .iter()
             .filter(|one| one.interface() == self.from && !met(one.address.vc));
-        let others: i64 = others
-            .map(|one| signed(one.slots.transmit.occupied()))
-            .sum();
+        let others: i64 = match flaws.has(Planted::OthersForgotten) {
+            true => 0,
+            false => others
+                .map(|one| signed(one.slots.transmit.occupied()))
+                .sum(),
+        };
         let missing: i64 = others + self.vcs.iter().map(|one| one.missing).sum::<i64>();
         if let Some(at) = receiver.interface(&self.to) {
-            let line = at.line.unwrap_or_default();
+            let mut line = at.line.unwrap_or_default();
+            if flaws.has(Planted::ReasonsMixed) {
+                (line.lost, line.queue_full) = (line.queue_full, line.lost);
+            }
+            let twice = match flaws.has(Planted::TwiceIsLost) {
+                true => signed(line.duplicated),
+                false => -signed(line.duplicated),
+            };
             let reasons = [
                 ("line: lost", signed(line.lost)),
                 ("line: queue full", signed(line.queue_full)),
                 ("line: too many on their way", signed(line.overflowed)),
                 ("line: on their way", signed(line.in_flight)),
-                ("line: came twice", -signed(line.duplicated)),
+                ("line: came twice", twice),
                 ("hec_error", signed(at.cells.hec_error)),
                 ("unknown_vc", signed(at.cells.unknown_vc)),
                 ("idle", signed(at.cells.idle)),

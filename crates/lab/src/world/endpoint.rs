@@ -122,6 +122,24 @@ pub(crate) struct Found {
     pub(crate) pdu: ReceivedPdu,
 }
 
+/// An SDU that is handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sdu<'a> {
+    /// A source's, by its number and its octets.
+    Numbered(&'a Content, u64, u16),
+    /// A stream's, and its user-to-user octet.
+    Given(&'a [u8], u8),
+}
+
+impl Sdu<'_> {
+    fn len(self) -> usize {
+        match self {
+            Self::Numbered(_, _, len) => len.into(),
+            Self::Given(octets, _) => octets.len(),
+        }
+    }
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -221,6 +239,12 @@ impl Endpoint {
         })
     }
 
+    /// Looks at the octets of a PDU that is not given back yet.
+    pub(crate) fn show<T>(&self, found: &Found, look: impl FnOnce(&[u8]) -> T) -> T {
+        let offset = found.pdu.offset() % self.view.len();
+        self.view.show(offset, found.pdu.len(), look)
+    }
+
     /// The judge looks at the PDU that was read last, before it is given back.
     pub(crate) fn is_judged_by(&self, judge: &mut Option<Judge>) -> Result<(), String> {
         match judge {
@@ -244,34 +268,36 @@ impl Endpoint {
         self.receive.release(&self.from_client, found.pdu)
     }
 
-    /// Hands an SDU over, which is made in `sdu`. False: there is no room.
-    pub(crate) fn submit(
-        &mut self,
-        content: &Content,
-        sdu: &mut Vec<u8>,
-        number: u64,
-        len: u16,
-    ) -> bool {
-        let len = self.header + usize::from(len);
+    /// Hands an SDU over, which is made in `made`. False: there is no room.
+    pub(crate) fn submit(&mut self, made: &mut Vec<u8>, sdu: Sdu<'_>) -> bool {
+        let len = self.header + sdu.len();
         let Some(space) = self.transmit.reserve(&self.from_adapter, len as u32) else {
             return false;
         };
-        sdu.clear();
-        sdu.resize(len, 0);
-        content.fill(self.connection, number, &mut sdu[self.header..]);
+        made.clear();
+        made.resize(len, 0);
+        match sdu {
+            Sdu::Numbered(content, number, _) => {
+                content.fill(self.connection, number, &mut made[self.header..]);
+            }
+            Sdu::Given(octets, _) => made[self.header..].copy_from_slice(octets),
+        }
         let at = TRANSMIT_BUFFER_AT + space.offset();
-        self.from_client.copy_in(at, sdu);
-        let options = self.options(number);
+        self.from_client.copy_in(at, made);
+        let options = self.options(sdu);
         self.transmit.submit(&self.from_client, space, options)
     }
 
     /// What else an SDU is sent with: UU and CPI of its own, or the MID of its connection.
-    pub(crate) fn options(&self, number: u64) -> SduOptions {
+    pub(crate) fn options(&self, sdu: Sdu<'_>) -> SduOptions {
         let mut options = SduOptions::default();
-        match self.aal {
-            Aal::Aal0 => {}
-            Aal::Aal5 => (options.uu, options.cpi) = Content::user(number),
-            Aal::Aal34(_) => options.mid = (self.connection % 1_024) as u16,
+        match (self.aal, sdu) {
+            (Aal::Aal5, Sdu::Numbered(_, number, _)) => {
+                (options.uu, options.cpi) = Content::user(number);
+            }
+            (Aal::Aal34(_), _) => options.mid = (self.connection % 1_024) as u16,
+            (_, Sdu::Given(_, uu)) => options.uu = uu,
+            (Aal::Aal0, _) => {}
         }
         options
     }

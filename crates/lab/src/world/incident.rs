@@ -260,6 +260,7 @@ impl Host {
         net.tell(Fact::ClockStepped { host });
         self.after_step(net);
         self.wakes(net.now, net);
+        self.streams_look(net);
     }
 
     /// A client writes into memory of its own, if it has that.

@@ -4,8 +4,8 @@ use cellgate_core::adapter::Planted;
 use cellgate_core::queue;
 
 use super::{
-    Canary, Failure, FileBug, Options, ServerBug, WITH_RESTS, WITH_RINGS, WITH_SERVERS,
-    WITH_TRANSFERS, check, check_determinism, check_isolation, scenario_of,
+    Canary, Failure, FileBug, Options, ServerBug, StreamBug, WITH_RESTS, WITH_RINGS, WITH_SERVERS,
+    WITH_STREAMS, WITH_TRANSFERS, check, check_determinism, check_isolation, scenario_of,
 };
 use crate::Silent;
 use crate::cbn::CbnBug;
@@ -55,9 +55,9 @@ pub const OUT_OF_REACH: &[Planted] = &[
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
 /// adapter's, of the queues', of the world's (`world: LineLoses`), of servers
-/// (`server: ConfirmLost`), of terminals (`files: JournalBeforeOctets`), or of rings (`ring:
-/// SlotKept`). The reference is off with those of all but the adapter and rings, for it would find
-/// some of them first; that of rings is asked last.
+/// (`server: ConfirmLost`), of terminals (`files: JournalBeforeOctets`), of streams (`video:
+/// ReleasedLate`), or of rings (`ring: SlotKept`). The reference is off with those of all but the
+/// adapter and rings, for it would find some of them first; that of rings is asked last.
 pub fn with_bug(name: &str) -> Option<Options> {
     let (whose, name) = name.split_once(':').unwrap_or(("", name));
     let name = name.trim_start();
@@ -90,6 +90,13 @@ pub fn with_bug(name: &str) -> Option<Options> {
                 ..options
             })
         }
+        "video" => {
+            let bug = StreamBug::all().find(|bug| bug.to_string() == name);
+            bug.map(|bug| Options {
+                stream_bug: Some(bug),
+                ..options
+            })
+        }
         "ring" => named(CbnBug::ALL, name).map(|bug| Options {
             reference: true,
             cbn_bug: Some(bug),
@@ -114,12 +121,14 @@ pub fn within_reach() -> Vec<String> {
     let queues = queues.map(|bug| format!("queue: {bug:?}"));
     let servers = ServerBug::all().map(|bug| format!("server: {bug}"));
     let files = FileBug::within_reach().map(|bug| format!("files: {bug}"));
+    let streams = StreamBug::within_reach().map(|bug| format!("video: {bug}"));
     let rings = CbnBug::ALL.iter().map(|bug| format!("ring: {bug:?}"));
     planted
         .chain(queues)
         .chain(canaries)
         .chain(servers)
         .chain(files)
+        .chain(streams)
         .chain(rings)
         .collect()
 }
@@ -127,7 +136,7 @@ pub fn within_reach() -> Vec<String> {
 /// Plants the bug of this name and runs random scenarios until one finds it: those of `seeds`, from
 /// the first one on, drawn one by one. For a bug of servers all have servers, for one of the queues
 /// every second; for one of rests adapters rest in all; for one of terminals all move files; for
-/// one of rings all are rings. None: there is no such bug.
+/// one of streams all have these, for one of rings all are rings. None: there is no such bug.
 pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kill> {
     let options = with_bug(bug)?;
     let is_served = |seed: u64| match options.ring_bug {
@@ -138,6 +147,7 @@ pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kil
     let from = |seed| match is_served(seed) {
         _ if is_of_rests => WITH_RESTS,
         _ if options.file_bug.is_some() => WITH_TRANSFERS,
+        _ if options.stream_bug.is_some() => WITH_STREAMS,
         _ if options.cbn_bug.is_some() => WITH_RINGS,
         true => WITH_SERVERS,
         false => 0,

@@ -39,6 +39,7 @@ mod run;
 pub mod scenario;
 mod servers;
 mod source;
+mod streams;
 mod switch;
 mod time;
 mod topology;
@@ -51,7 +52,9 @@ pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{Checked, Refusal, Refusals, checked, limits};
-pub use draw::{GENERATOR, WITH_RESTS, WITH_RINGS, WITH_SERVERS, WITH_TRANSFERS, scenario_of};
+pub use draw::{
+    GENERATOR, WITH_RESTS, WITH_RINGS, WITH_SERVERS, WITH_STREAMS, WITH_TRANSFERS, scenario_of,
+};
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
@@ -60,7 +63,8 @@ pub use queue::EventQueue;
 pub use rings::{AssociationOutcome, Percentiles, RingOutcome, StationOutcome, ring_spec};
 pub use run::World;
 pub use servers::{ServerBug, ServerOutcome};
-pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
+pub use streams::{StreamBug, StreamOutcome};
+pub use switch::{Output, OutputCounts, QueueDiscard, QueueMark, Route, Switch};
 pub use time::{Interval, Pace, Ps};
 pub use trace::{CellTrace, Watch};
 pub use transfers::{FileBug, TransferOutcome};

@@ -37,10 +37,14 @@ pub(crate) enum Turn {
     Server(ServerTurn),
     /// A cell or an SDU of this source is due.
     Source(u32),
+    /// This stream's camera has made something, or what waits is tried again.
+    Film(u32),
     /// A cell has come along this line.
     Arrival(u32),
     /// This client of a host runs.
     Client(u32),
+    /// What a connection's player has is due.
+    Player(u32),
     /// An adapter takes a step.
     Step,
 }

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::AdapterStats;
+use cellgate_core::contract::aal5_cells;
+use cellgate_core::wire::TS_LEN;
 use serde::{Deserialize, Serialize};
 
 use super::TransferOutcome;
 use super::host::Host;
-use super::log::{HostReport, LineReport, SourceReport, Tally};
+use super::log::{HostReport, LineReport, StreamReport, Tally};
 use super::plan::Connection;
 use super::run::World;
+use super::streams::StreamOutcome;
 use super::{AssociationOutcome, OutputCounts, Ps, RingOutcome, ServerOutcome, StationOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
@@ -34,6 +37,9 @@ pub struct Outcome {
     /// By host, those that have one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub servers: BTreeMap<String, ServerOutcome>,
+    /// By their connections.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams: BTreeMap<String, StreamOutcome>,
     /// In the scenario's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferOutcome>,
@@ -155,13 +161,28 @@ impl World {
         let hosts = self.hosts.iter().zip(&report.hosts);
         let of = |(connection, tally): (&Connection, &Tally)| {
             let sender = connection.sender.map(|sender| &report.sources[sender]);
-            let outcome = outcome_of(tally, sender, duration_ns);
+            let stream = connection.stream.map(|(stream, _)| &report.streams[stream]);
+            let sent = match (sender, stream) {
+                (Some(source), _) => (source.sent, source.cells),
+                (None, Some(stream)) => (stream.sent, self.stream_cells(stream)),
+                (None, None) => (0, 0),
+            };
+            let outcome = outcome_of(tally, sent, duration_ns);
             (connection.name.clone(), outcome)
         };
         Outcome {
             ended_ns: report.ended.since(plan.opened).ns(),
             events: report.events,
-            cells: report.sources.iter().map(|source| source.cells).sum(),
+            cells: report
+                .sources
+                .iter()
+                .map(|source| source.cells)
+                .sum::<u64>()
+                + report
+                    .streams
+                    .iter()
+                    .map(|one| self.stream_cells(one))
+                    .sum::<u64>(),
             judged_cells: report.hosts.iter().map(|host| host.judged_cells).sum(),
             trace_hash: report.hash,
             connections: connections.map(of).collect(),
@@ -171,11 +192,30 @@ impl World {
             switches: report.switches.clone(),
             lines: report.lines.iter().map(LineOutcome::from).collect(),
             servers: self.server_outcomes(),
+            streams: self.stream_outcomes(),
             transfers: Vec::new(),
             rings: BTreeMap::new(),
             stations: BTreeMap::new(),
             associations: BTreeMap::new(),
         }
+    }
+
+    /// Cells that a stream has handed over.
+    fn stream_cells(&self, stream: &StreamReport) -> u64 {
+        let connection = &self.net.plan.connections[stream.player.connection as usize];
+        let len = connection.stream.map_or(0, |(_, len)| len);
+        stream.sent * u64::from(aal5_cells(len as u32))
+    }
+
+    /// Streams in numbers, by connection.
+    fn stream_outcomes(&self) -> BTreeMap<String, StreamOutcome> {
+        let of = |stream: &StreamReport| {
+            let connection = &self.net.plan.connections[stream.player.connection as usize];
+            let len = connection.stream.map_or(0, |(_, len)| len);
+            let sent_packets = stream.sent * (len / TS_LEN) as u64;
+            (connection.name.clone(), stream.player.outcome(sent_packets))
+        };
+        self.net.log.report.streams.iter().map(of).collect()
     }
 
     /// Servers in numbers, by host.
@@ -194,14 +234,18 @@ impl World {
     }
 }
 
-fn outcome_of(tally: &Tally, sender: Option<&SourceReport>, duration_ns: u64) -> ConnectionOutcome {
+/// PDUs and cells of a connection that were sent, and what became of them.
+fn outcome_of(
+    tally: &Tally,
+    (sent_pdus, sent_cells): (u64, u64),
+    duration_ns: u64,
+) -> ConnectionOutcome {
     let pdus = &tally.pdus;
     let bits = u128::from(pdus.octets) * 8 * 1_000_000_000;
     let latency = |ps: u64| (pdus.latency.count > 0).then(|| Ps::new(ps).ns());
-    let sent_pdus = sender.map_or(0, |source| source.sent);
     ConnectionOutcome {
         sent_pdus,
-        sent_cells: sender.map_or(0, |source| source.cells),
+        sent_cells,
         delivered_pdus: pdus.delivered,
         delivered_cells: pdus.cells,
         delivered_octets: pdus.octets,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cellgate_core::contract::TrafficContract;
+use cellgate_core::contract::{ServiceCategory, TrafficContract};
 use cellgate_core::wire::VpiVci;
 
 use super::incident::Change;
@@ -24,9 +24,22 @@ pub(crate) struct Connection {
     pub(crate) is_open: bool,
     /// The source of its PDUs.
     pub(crate) sender: Option<usize>,
+    /// Or their stream, and octets of each SDU.
+    pub(crate) stream: Option<(usize, usize)>,
 }
 
 impl Connection {
+    /// Whether RM cells come back on it: both its ends send and receive.
+    pub(crate) fn is_abr(&self) -> bool {
+        self.contract.category == ServiceCategory::Abr
+    }
+
+    /// The lines on which they do.
+    pub(crate) fn way_back(&self) -> Vec<usize> {
+        let lines = self.path.iter().rev().map(|line| line ^ 1);
+        lines.filter(|_| self.is_abr()).collect()
+    }
+
     /// The host at one of its ends, and the line there.
     pub(crate) fn end(&self, receives: bool) -> (usize, usize) {
         let (host, line) = match receives {
@@ -59,6 +72,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Octets that an SDU has if it was sent; none: nobody knows.
+    pub(crate) fn sdu_len(&self, connection: u32, number: u64) -> Option<usize> {
+        let connection = &self.connections[connection as usize];
+        let of_stream = connection.stream.map(|(_, len)| len);
+        let sender = connection.sender.map(|sender| &self.sources[sender]);
+        of_stream.or_else(|| Some(sender?.sdu_len(number).into()))
+    }
+
     /// Whether a server opens the end of a connection at this host.
     pub(crate) fn serves(&self, host: usize, connection: u32) -> bool {
         self.served.contains(&(host, connection as usize))

@@ -11,10 +11,11 @@ pub use super::rings::scenario::{
     RingSpec, SlotEffect, StationHarm, StationSpec, TimedBlock, TrafficSpec,
 };
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+pub use super::streams::scenario::{ClockSpec, LostSpec, StreamSpec};
 pub use super::transfers::scenario::{
     Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, RepeatSpec, TransferSpec,
 };
-use super::{Ps, QueueDiscard};
+use super::{Ps, QueueDiscard, QueueMark};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct Scenario {
     /// Who sends on them.
     #[serde(default)]
     pub sources: Vec<SourceSpec>,
+    /// Video on connections of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamSpec>,
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<FaultSpec>,
@@ -195,6 +199,9 @@ pub struct SwitchSpec {
     /// Whom an output discards.
     #[serde(default)]
     pub discard: QueueDiscard,
+    /// How it tells sources of ABR that it fills; none: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<QueueMark>,
 }
 
 fn queue_cells() -> u32 {
@@ -208,6 +215,7 @@ impl SwitchSpec {
             name: name.into(),
             queue_cells: queue_cells(),
             discard: QueueDiscard::default(),
+            mark: None,
         }
     }
 }
@@ -351,12 +359,17 @@ impl SourceSpec {
 
     /// From when to when it begins PDUs, in a scenario of so many nanoseconds.
     pub(crate) fn span(&self, duration_ns: u64) -> (Ps, Ps) {
-        let stop_ns = match self.stop_ns {
-            0 => duration_ns,
-            stop_ns => stop_ns.min(duration_ns),
-        };
-        (Ps::from_ns(self.start_ns), Ps::from_ns(stop_ns))
+        span(self.start_ns, self.stop_ns, duration_ns)
     }
+}
+
+/// From a start to a stop, in a scenario of so many nanoseconds; 0: to its end.
+pub(super) fn span(start_ns: u64, stop_ns: u64, duration_ns: u64) -> (Ps, Ps) {
+    let stop_ns = match stop_ns {
+        0 => duration_ns,
+        stop_ns => stop_ns.min(duration_ns),
+    };
+    (Ps::from_ns(start_ns), Ps::from_ns(stop_ns))
 }
 
 /// When a source sends.

@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 
-use cellgate_core::wire::{Header, Pti, VpiVci};
+use cellgate_core::wire::{CELL_LEN, Header, Pti, Rm, RmRate, VpiVci, hec};
 use serde::{Deserialize, Serialize};
 
 use super::Ps;
 use super::canary::Canary;
-use super::cell::CellRef;
+use super::cell::{CellRef, HEADER_LEN, Octets};
 use super::line::Line;
 use super::log::Fact;
 use super::net::{Net, Node, NodeId, Turn};
 use super::topology::Place;
+use crate::machine::abr::Erica;
 
 /// Whom an output discards when its buffer fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,32 @@ pub enum QueueDiscard {
         threshold: u32,
     },
 }
+
+/// How an output tells sources of ABR that it fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum QueueMark {
+    /// EFCI of cells of data that find so many waiting.
+    Efci {
+        /// Cells.
+        threshold: u32,
+    },
+    /// CI of backward RM cells while so many wait.
+    Ci {
+        /// Cells.
+        threshold: u32,
+    },
+    /// The explicit rate of ERICA, for so much of the line.
+    Er {
+        /// Percent.
+        target_percent: u8,
+    },
+}
+
+/// Of the fourth octet of a header.
+const EFCI: u8 = 0x04;
+/// From one look of ERICA's at what has come to the next: some hundreds of cells.
+const LOOK: Ps = Ps::from_ns(20_000_000);
 
 /// Cells at an output, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +95,8 @@ enum Rest {
 #[derive(Debug)]
 pub struct Output {
     discard: QueueDiscard,
+    mark: Option<QueueMark>,
+    erica: Option<Erica>,
     room: usize,
     flows: Vec<Flow>,
     /// When each waiting cell has left, and whose it is.
@@ -80,11 +109,71 @@ impl Output {
     pub fn new(discard: QueueDiscard, room: u32, flows: usize) -> Self {
         Self {
             discard,
+            mark: None,
+            erica: None,
             room: room as usize,
             flows: vec![Flow::default(); flows],
             waiting: VecDeque::new(),
             counts: OutputCounts::default(),
         }
+    }
+
+    /// It marks what goes through, before a line of so many cells/s.
+    #[must_use]
+    pub fn marking(mut self, mark: Option<QueueMark>, cell_s: u32) -> Self {
+        self.mark = mark;
+        if let Some(QueueMark::Er { target_percent }) = mark {
+            let target = f64::from(cell_s) * f64::from(target_percent) / 100.0;
+            self.erica = Some(Erica::new(target, LOOK));
+        }
+        self
+    }
+
+    /// Cells that wait.
+    fn waiting(&self, now: Ps) -> u32 {
+        let gone = self.waiting.iter().take_while(|(left, _)| *left <= now);
+        (self.waiting.len() - gone.count()) as u32
+    }
+
+    /// A cell of data, or a forward RM cell, is about to come.
+    fn marks(&mut self, now: Ps, flow: u32, octets: &mut Octets) {
+        let [a, b, c, d, ..] = *octets;
+        let header = Header::parse([a, b, c, d]);
+        if let Some(erica) = &mut self.erica {
+            erica.cell(now, flow as usize);
+            if let Some(rm) = rm_of(octets) {
+                erica.forward(flow as usize, rm.ccr.cell_s_512ths() as f64 / 512.0);
+            }
+        }
+        let Some(QueueMark::Efci { threshold }) = self.mark else {
+            return;
+        };
+        if matches!(header.pti(), Pti::User { .. }) && self.waiting(now) >= threshold {
+            octets[3] |= EFCI;
+            octets[4] = hec([a, b, c, octets[3]]);
+        }
+    }
+
+    /// A backward RM cell of a VC passes whose cells go through this output.
+    fn marks_backward(&mut self, now: Ps, flow: u32, octets: &mut Octets) {
+        let Some(mut rm) = rm_of(octets) else {
+            return;
+        };
+        match self.mark {
+            Some(QueueMark::Ci { threshold }) => rm.congestion |= self.waiting(now) >= threshold,
+            Some(QueueMark::Er { .. }) => {
+                let rate = self
+                    .erica
+                    .as_mut()
+                    .map(|erica| erica.rate(now, flow as usize));
+                let er = RmRate::at_most(rate.unwrap_or(0.0) as u32);
+                if er.cell_s_512ths() < rm.er.cell_s_512ths() {
+                    rm.er = er;
+                }
+            }
+            Some(QueueMark::Efci { .. }) | None => return,
+        }
+        octets[HEADER_LEN..].copy_from_slice(&rm.emit());
     }
 
     /// A cell of a VC comes for `line`. Cells come in the order of time. Whether it was kept.
@@ -233,6 +322,8 @@ pub struct Switch {
     /// For each input.
     routes: Vec<Routes>,
     outputs: Vec<Output>,
+    /// The output that leads back along the line of each input.
+    back: Vec<u32>,
     unrouted: u64,
 }
 
@@ -244,6 +335,7 @@ impl Switch {
             number,
             expected: vec![false; inputs],
             routes: (0..inputs).map(|_| Routes::default()).collect(),
+            back: vec![0; inputs],
             ..Self::default()
         }
     }
@@ -256,6 +348,11 @@ impl Switch {
     pub fn add_output(&mut self, output: Output) -> u32 {
         self.outputs.push(output);
         (self.outputs.len() - 1) as u32
+    }
+
+    /// The output that leads back along the line of an input.
+    pub fn leads_back(&mut self, input: usize, output: u32) {
+        self.back[input] = output;
     }
 
     /// One more VC. False if its address is taken on this input.
@@ -282,6 +379,16 @@ impl Switch {
         let Some(route) = self.route(input, cell) else {
             return;
         };
+        let mut octets = [0; CELL_LEN];
+        let is_marking = self.outputs.iter().any(|output| output.mark.is_some());
+        let cell = match is_marking {
+            true => {
+                cell.write(&mut octets);
+                self.marks(input, at, route, &mut octets);
+                (&octets).into()
+            }
+            false => cell,
+        };
         let next = &mut net.lines[route.line as usize];
         let was_empty = next.in_flight() == 0;
         if !self.output(route.output).offer(at, route.flow, cell, next) {
@@ -290,6 +397,16 @@ impl Switch {
             net.mix(at, u64::from(connection));
         } else if was_empty {
             net.fills(route.line as usize);
+        }
+    }
+
+    /// A cell goes through a switch that marks.
+    fn marks(&mut self, input: usize, at: Ps, route: Route, octets: &mut Octets) {
+        if rm_of(octets).is_some_and(|rm| rm.backward) {
+            let back = self.back[input] as usize;
+            self.outputs[back].marks_backward(at, route.flow, octets);
+        } else {
+            self.output(route.output).marks(at, route.flow, octets);
         }
     }
 
@@ -302,6 +419,14 @@ impl Switch {
     pub fn unrouted(&self) -> u64 {
         self.unrouted
     }
+}
+
+/// What a cell says that is an RM cell, and whole.
+fn rm_of(octets: &Octets) -> Option<Rm> {
+    let is_rm = CellRef::from(octets).header().pti() == Pti::ResourceManagement;
+    let payload = octets.last_chunk().filter(|_| is_rm)?;
+    let rm = Rm::parse(payload);
+    rm.crc_valid.then_some(rm.value)
 }
 
 impl Node for Switch {

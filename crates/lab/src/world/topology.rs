@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::adapter::PortIndex;
 
-use super::Ps;
 use super::line::Line;
 use super::names::{Names, Node};
 use super::plan::Connection;
 use super::scenario::{FaultSpec, Scenario};
 use super::switch::{Output, Route, Switch};
+use super::{Interval, Ps};
 
 /// Where a line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,18 +116,25 @@ impl Topology {
         let named = scenario.switches.iter().zip(0..).zip(inputs);
         let named = named.map(|((switch, n), inputs)| Switch::new(&switch.name, n, inputs));
         let mut switches: Vec<Switch> = named.collect();
-        let outputs = self.ends.iter().map(|(_, from, _)| match *from {
+        let outputs = self.ends.iter().map(|(line, from, _)| match *from {
             Node::Switch(switch) => {
                 let spec = &scenario.switches[switch];
                 let output = Output::new(spec.discard, spec.queue_cells, connections.len());
+                let output = output.marking(spec.mark, cell_s(scenario, *line));
                 switches[switch].add_output(output)
             }
             Node::Host(_) => 0,
         });
         // Number of each line among the outputs of the switch that it comes from.
         let outputs: Vec<u32> = outputs.collect();
+        for (line, place) in places.iter().enumerate() {
+            if let Place::Switch { switch, input } = *place {
+                switches[switch].leads_back(input, outputs[line ^ 1]);
+            }
+        }
         for (flow, connection) in (0..).zip(connections) {
-            for lines in connection.path.windows(2) {
+            let back = connection.way_back();
+            for lines in connection.path.windows(2).chain(back.windows(2)) {
                 if let Place::Switch { switch, input } = places[lines[0]] {
                     let route = Route {
                         output: outputs[lines[1]],
@@ -140,6 +147,12 @@ impl Topology {
         }
         (places, switches)
     }
+}
+
+/// Cells/s of a line.
+fn cell_s(scenario: &Scenario, line: usize) -> u32 {
+    let cell = Interval::of_line(scenario.links[line / 2].bit_s);
+    cell.rate().cell_s()
 }
 
 /// The lines, with the faults of their cells.

@@ -332,10 +332,10 @@ fn takes_the_rest(scenario: &Scenario, name: &str) -> bool {
 }
 
 /// Faults, sources, connections, applications, their calls, servers' crashes, files, terminals'
-/// deaths, rings' traffic, bridges and associations: without one of these, those that name it go
-/// too.
+/// deaths, rings' traffic, bridges and associations, streams: without one of these, those that name
+/// it go too.
 impl Shrink for Scenario {
-    const LISTS: usize = 11;
+    const LISTS: usize = 12;
 
     fn len_of(&self, list: usize) -> usize {
         match list {
@@ -349,7 +349,8 @@ impl Shrink for Scenario {
             7 => self.transfers.iter().map(|one| one.deaths.len()).sum(),
             8 => self.traffic.len(),
             9 => self.bridges.len(),
-            _ => self.associations.len(),
+            10 => self.associations.len(),
+            _ => self.streams.len(),
         }
     }
 
@@ -404,11 +405,15 @@ impl Shrink for Scenario {
                     });
                 }
             }
+            11 => drop(scenario.streams.drain(at..end)),
             _ => {
                 for gone in scenario.connections.drain(at..end) {
                     scenario
                         .sources
                         .retain(|source| source.connection != gone.name);
+                    scenario
+                        .streams
+                        .retain(|stream| stream.connection != gone.name);
                     scenario
                         .applications
                         .retain(|application| application.connection != gone.name);

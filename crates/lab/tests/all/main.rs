@@ -22,6 +22,8 @@ mod terminals;
 mod v1s;
 mod verdicts;
 mod world;
+mod world_abr;
 mod world_rings;
 mod world_servers;
+mod world_streams;
 mod world_transfers;

@@ -22,6 +22,7 @@ const JUDGED: Options = Options {
     server_bug: None,
     ring_bug: None,
     file_bug: None,
+    stream_bug: None,
     cbn_bug: None,
 };
 

@@ -217,6 +217,18 @@ fn text(outcome: &Outcome) -> String {
             },
         );
     }
+    for (name, stream) in &outcome.streams {
+        text += &format!(
+            "stream on {name}: {} frames on time, {} late, {} missing; of {} packets {} released, \
+             {} of them late\n",
+            stream.frames_on_time,
+            stream.frames_late,
+            stream.frames_missing,
+            grouped(stream.sent_packets),
+            grouped(stream.released),
+            grouped(stream.late),
+        );
+    }
     for (name, server) in &outcome.servers {
         text += &format!(
             "server of {name}: {} requests, {} confirmed, {} refused; take-ups {}, of connections \

@@ -80,9 +80,11 @@ impl Queue {
         self.packets
     }
 
-    /// So many packets are lost: those around them are apart by them, too.
-    pub(super) fn push_lost(&mut self, packets: u64) {
-        self.number = self.number.saturating_add(packets);
+    /// So many packets are lost: those around them are apart by them, too, if they `take_time`.
+    pub(super) fn push_lost(&mut self, packets: u64, take_time: bool) {
+        if take_time {
+            self.number = self.number.saturating_add(packets);
+        }
         match self.entries.back_mut() {
             Some(Held::Lost(before)) => *before = before.saturating_add(packets),
             _ => self.entries.push_back(Held::Lost(packets)),
@@ -188,6 +190,17 @@ impl Queue {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Those lost that are first come behind the packet that follows: a bug on purpose.
+    pub(super) fn put_off_lost(&mut self) {
+        let packet = self
+            .entries
+            .iter()
+            .position(|held| matches!(held, Held::Packet(_)));
+        if let Some(at) = packet {
+            self.entries.make_contiguous()[..=at].rotate_right(1);
         }
     }
 

@@ -32,6 +32,22 @@ planted! {
         LateForGood,
         /// Latency that has grown stays.
         LatencyCreeps,
+        /// Where the buffer is full the newest packet is left out.
+        NewestLeftOut,
+        /// A packet that is left out is not counted.
+        OverrunUncounted,
+        /// A packet that comes late is not counted.
+        LateUncounted,
+        /// A packet is released a millisecond before it is due.
+        ReleasedEarly,
+        /// What stands for lost packets comes behind the packet that follows them.
+        MarksBehind,
+        /// One packet stands for all that are lost in a gap.
+        MarkedOnce,
+        /// Packets that are lost take no time.
+        LostTakeNoTime,
+        /// A lost PDU counts as one packet.
+        LostPackIsOne,
         /// The buffer has no bound.
         Unbounded,
         /// Bursts of VBR are not counted into the latency.

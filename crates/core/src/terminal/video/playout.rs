@@ -9,7 +9,7 @@ use super::playing::{PPT_OF_PPM, Playing};
 use super::recovery::Clock;
 use super::{Continuity, Flaws, Planted, Recovery, Sound};
 use crate::Time;
-use crate::wire::{Pcr, Pid, TS_LEN, TsHeader, ticks_to_ns};
+use crate::wire::{PAYLOAD_LEN, Pcr, Pid, TS_LEN, TsHeader, ticks_to_ns};
 
 /// What is passed on in the place of packets that are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,20 @@ pub struct PlayoutTerms {
     pub numbered: bool,
     /// Packets that may wait.
     pub packets_max: usize,
+}
+
+/// Packets that may wait, whatever the contract: 25 MB at most.
+const PACKETS: core::ops::RangeInclusive<u128> = 1 << 12..=1 << 17;
+
+impl PlayoutTerms {
+    /// Packets that come at `cell_s` cells/s in twice the latency and a second more, within 4,096
+    /// and 131,072.
+    pub fn room(cell_s: u64, latency_ns: u64, bursts_ns: u64) -> usize {
+        let packet_s = u128::from(cell_s) * PAYLOAD_LEN as u128 / TS_LEN as u128;
+        let held_ns = 2 * (u128::from(latency_ns) + u128::from(bursts_ns)) + 1_000_000_000;
+        let packets = packet_s.saturating_mul(held_ns) / 1_000_000_000;
+        packets.clamp(*PACKETS.start(), *PACKETS.end()) as usize
+    }
 }
 
 /// What was received and played.
@@ -232,11 +246,16 @@ impl<F: Flaws> Playout<F> {
             gap += 1;
         }
         if gap > 0 {
-            let packets = gap.saturating_mul(self.terms.pack.into());
+            let pack = match self.flaws.has(Planted::LostPackIsOne) {
+                true => 1,
+                false => self.terms.pack.into(),
+            };
+            let packets = gap.saturating_mul(pack);
             self.counts.lost_pdus += gap;
             self.counts.lost_packets += packets;
             self.doubted = gap;
-            self.queue.push_lost(packets);
+            self.queue
+                .push_lost(packets, !self.flaws.has(Planted::LostTakeNoTime));
         }
     }
 
@@ -248,9 +267,14 @@ impl<F: Flaws> Playout<F> {
         self.counts.packets += 1;
         self.counts.errors += u64::from(header.error);
         self.counts.continuity_errors += u64::from(!self.continuity.follows(&header));
+        let is_full = self.queue.packets() >= self.terms.packets_max;
+        if is_full && self.flaws.has(Planted::NewestLeftOut) {
+            self.counts.overruns += 1;
+            return;
+        }
         let is_bounded = !self.flaws.has(Planted::Unbounded);
         if !self.queue.push(packet, arrival, is_bounded) {
-            self.counts.overruns += 1;
+            self.counts.overruns += u64::from(!self.flaws.has(Planted::OverrunUncounted));
         }
         if let Some(pcr) = header.pcr() {
             self.referenced(arrival, &header, pcr);
@@ -394,9 +418,10 @@ impl<F: Flaws> Playout<F> {
     /// When [`Playout::poll`] has something next; a PDU may make it sooner.
     pub fn next_deadline(&self) -> Option<Time> {
         let due = self.first_due()?;
-        Some(match self.flaws.has(Planted::ReleasedLate) {
-            true => due.plus_ns(5_000_000),
-            false => due,
+        Some(match () {
+            () if self.flaws.has(Planted::ReleasedLate) => due.plus_ns(5_000_000),
+            () if self.flaws.has(Planted::ReleasedEarly) => due.minus_ns(1_000_000),
+            () => due,
         })
     }
 
@@ -409,8 +434,12 @@ impl<F: Flaws> Playout<F> {
         if let Some(Held::Lost(_)) = self.queue.front() {
             match self.terms.on_loss {
                 OnLoss::Drop => _ = self.queue.skip_lost(),
+                OnLoss::Mark if self.flaws.has(Planted::MarksBehind) => self.queue.put_off_lost(),
                 OnLoss::Mark if self.queue.pop_lost() => {
                     self.counts.marked += 1;
+                    if self.flaws.has(Planted::MarkedOnce) {
+                        self.queue.skip_lost();
+                    }
                     let mut packet = TsHeader::lost();
                     if self.flaws.has(Planted::ErrorFlagForgotten) {
                         packet[1] &= 0x7f;
@@ -428,6 +457,7 @@ impl<F: Flaws> Playout<F> {
         self.counts.released += 1;
         match packet.ticks {
             None => self.counts.untimed += 1,
+            Some(_) if self.flaws.has(Planted::LateUncounted) => {}
             Some(_) => self.counts.late += u64::from(packet.arrival > due),
         }
         Some(Released {

@@ -79,7 +79,9 @@ impl Ends {
     pub(super) fn of(network: &Network<'_>, found: &mut Found<'_>, sums: &mut Sums) -> Self {
         let scenario = network.scenario;
         let sources = scenario.sources.iter().filter(|source| source.by_adapter);
-        let by_adapter: BTreeSet<&String> = sources.map(|source| &source.connection).collect();
+        let streams = scenario.streams.iter().map(|stream| &stream.connection);
+        let by_adapter = sources.map(|source| &source.connection).chain(streams);
+        let by_adapter: BTreeSet<&String> = by_adapter.collect();
         let mut ends = Self::default();
         let mut opening = |found: &mut Found<'_>, at, end, contract: &TrafficContract| {
             opened(network, found, sums, at, end, contract)
@@ -261,6 +263,8 @@ fn terms(
     let connection = network.connections[n].as_ref()?;
     let mut contract = *contract;
     match receives {
+        // RM cells go both ways.
+        _ if connection.is_abr() => {}
         true => contract.transmit = None,
         false => contract.receive = None,
     }

@@ -6,8 +6,10 @@ use cellgate_core::adapter::Config;
 
 use super::refusal::{At, Found};
 use super::rings;
+use super::streams;
 use super::sums::CELL_BITS;
 use super::transfers;
+use crate::world::QueueMark;
 use crate::world::fault::FaultSpec;
 use crate::world::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic};
 
@@ -64,6 +66,7 @@ pub(super) fn counts(scenario: &Scenario, found: &mut Found<'_>) {
         ("links", scenario.links.len(), LINKS_MAX),
         ("connections", scenario.connections.len(), CONNECTIONS_MAX),
         ("sources", scenario.sources.len(), CONNECTIONS_MAX),
+        ("streams", scenario.streams.len(), streams::STREAMS_MAX),
         ("faults", scenario.faults.len(), FAULTS_MAX),
         ("servers", scenario.servers.len(), NODES_MAX),
         (
@@ -119,6 +122,12 @@ pub(super) fn quantities(scenario: &Scenario, found: &mut Found<'_>) {
     for (n, one) in scenario.switches.iter().enumerate() {
         let fits = (1..=FIFO_CELLS_MAX).contains(&one.queue_cells);
         found.due(At::Switch(n), fits, "queue_cells is 1 to 2^20");
+        let percent = match one.mark {
+            Some(QueueMark::Er { target_percent }) => target_percent,
+            _ => 100,
+        };
+        let fits = (1..=100).contains(&percent);
+        found.due(At::Switch(n), fits, "mark: target_percent is 1 to 100");
     }
     for (n, one) in scenario.links.iter().enumerate() {
         link(one, |is_so, what| found.due(At::Link(n), is_so, what));
@@ -132,6 +141,10 @@ pub(super) fn quantities(scenario: &Scenario, found: &mut Found<'_>) {
     for (n, one) in scenario.sources.iter().enumerate() {
         let due = |is_so, what| found.due(At::Source(n), is_so, what);
         source(one, duration_ns, due);
+    }
+    for (n, one) in scenario.streams.iter().enumerate() {
+        let due = |is_so, what| found.due(At::Stream(n), is_so, what);
+        streams::quantities(one, duration_ns, due);
     }
     for (n, one) in scenario.faults.iter().enumerate() {
         let due = |is_so, what| found.due(At::Fault(n), is_so, what);

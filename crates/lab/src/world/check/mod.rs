@@ -6,6 +6,7 @@ pub mod limits;
 mod refusal;
 mod rings;
 mod sources;
+mod streams;
 mod sums;
 mod transfers;
 
@@ -37,8 +38,9 @@ pub struct Checked<'a> {
     pub(super) topology: Topology,
     pub(super) owners: Owners,
     pub(super) connections: Vec<Connection>,
-    /// The connection of each source.
+    /// The connection of each source, and of each stream.
     pub(super) sources: Vec<usize>,
+    pub(super) streams: Vec<usize>,
     pub(super) attacked: Attacked,
     /// What hosts open in the beginning, and which host.
     pub(super) openings: Vec<(usize, Opening)>,
@@ -81,6 +83,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     transfers::check(scenario, &names, &mut found);
     rings::check(scenario, &mut found);
     sources::check(&network, &mut found);
+    let streams = streams::check(&network, &mut found);
     let mut sums = Sums::default();
     let rooms = sums.take_network(&network, &mut found);
     let Ends { openings, changes } = Ends::of(&network, &mut found, &mut sums);
@@ -91,6 +94,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     Ok(Checked {
         scenario,
         sources: sources.collect(),
+        streams,
         topology: network.topology,
         owners: network.owners,
         connections: network.connections.into_iter().flatten().collect(),
@@ -170,16 +174,26 @@ impl<'a> Network<'a> {
             let is_new = addresses.insert((*line, spec.address.bits()));
             found.due(at, is_new, "its address is taken on a line");
         }
-        Some(Connection {
+        let connection = Connection {
             name: spec.name.clone(),
             from,
             to,
-            path,
             address: spec.address,
             contract: contract?,
+            path,
             is_open: spec.open && !self.owners.serves(to, n),
             sender: None,
-        })
+            stream: None,
+        };
+        for line in connection.way_back() {
+            let is_new = addresses.insert((line, spec.address.bits()));
+            found.due(
+                at,
+                is_new,
+                "RM cells come back: its address is taken on a line of theirs",
+            );
+        }
+        Some(connection)
     }
 
     /// The number of a host that something names.

@@ -15,6 +15,7 @@ pub(super) enum At {
     Link(usize),
     Connection(usize),
     Source(usize),
+    Stream(usize),
     Fault(usize),
     Server(usize),
     Application(usize),
@@ -38,6 +39,10 @@ impl At {
             Self::Source(n) => {
                 let connection = &scenario.sources[n].connection;
                 format!("source {n} of connection {connection:?}")
+            }
+            Self::Stream(n) => {
+                let connection = &scenario.streams[n].connection;
+                format!("stream {n} of connection {connection:?}")
             }
             Self::Fault(n) => match scenario.faults[n].whom() {
                 Whom::Link(link) => format!("fault {n} on link {link}"),
@@ -66,6 +71,7 @@ impl At {
             Self::Link(n) => ("links", n),
             Self::Connection(n) => ("connections", n),
             Self::Source(n) => ("sources", n),
+            Self::Stream(n) => ("streams", n),
             Self::Fault(n) => ("faults", n),
             Self::Server(n) => ("servers", n),
             Self::Application(n) => ("applications", n),

@@ -109,7 +109,9 @@ pub(in crate::world) fn is_shaped_at_once(
     cell: Interval,
     (duration_ns, step): (u64, Ps),
 ) -> bool {
-    let Some(descriptor) = contract.transmit else {
+    // What ABR lets pass the network says.
+    let shaped = contract.category != ServiceCategory::Abr;
+    let Some(descriptor) = contract.transmit.filter(|_| shaped) else {
         return false;
     };
     let (start, stop) = spec.span(duration_ns);

@@ -25,6 +25,8 @@ const FLOW_LEN: u64 = 16;
 const WAITING_LEN: u64 = 16;
 /// Octets of a VC of an adapter, and of the reference beside it.
 const VC_LEN: u64 = 2_048;
+/// More cells than a frame has by its own.
+const FRAME_CELLS: u64 = 1 << 16;
 /// Bits of a cell on a line.
 pub(super) const CELL_BITS: u64 = 424;
 
@@ -274,6 +276,19 @@ fn offered(network: &Network<'_>, found: &mut Found<'_>) -> u64 {
         let fits = before + cells <= most || before > most;
         let what = "with it, more than 2^22 cells would wait before its line";
         found.due(at, fits, what);
+        let before = work;
+        work += cells * connection.path.len() as u128;
+        let fits = work <= WORK_MAX.into() || before > WORK_MAX.into();
+        found.due(at, fits, "with it, more than 2^32 cells would cross lines");
+    }
+    for (n, spec) in network.scenario.streams.iter().enumerate() {
+        let at = At::Stream(n);
+        let found_connection = network.find(&spec.connection);
+        let Some((_, connection)) = found_connection.filter(|_| found.is_right(at)) else {
+            continue;
+        };
+        // A cell, and its part of a packet that is released.
+        let cells = 2 * (sent(spec.cell_s()) + u128::from(FRAME_CELLS));
         let before = work;
         work += cells * connection.path.len() as u128;
         let fits = work <= WORK_MAX.into() || before > WORK_MAX.into();

@@ -24,6 +24,7 @@ pub(super) fn check(scenario: &Scenario, names: &Names<'_>, found: &mut Found<'_
         && scenario.switches.is_empty()
         && scenario.connections.is_empty()
         && scenario.sources.is_empty()
+        && scenario.streams.is_empty()
         && scenario.faults.is_empty()
         && scenario.servers.is_empty()
         && scenario.applications.is_empty();

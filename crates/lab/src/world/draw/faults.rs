@@ -33,6 +33,12 @@ const OF_SERVED_HOSTS: [Class; 3] = [
     Class(40, 2, (50_000, 1_000_000), crash),
 ];
 
+/// So long that what is due has not come.
+const OF_STREAMS: [Class; 2] = [
+    Class(15, 1, (20_000_000, 300_000_000), host_stall),
+    Class(15, 1, (20_000_000, 100_000_000), crash),
+];
+
 /// Interrupts that are lost, wake-ups for no reason, steps of clocks.
 const WAKING: [Class; 3] = [
     Class(15, 2, (50_000, 2_000_000), interrupts_lost),
@@ -109,6 +115,26 @@ pub(super) fn of_served(draw: &mut Draw, scenario: &mut Scenario, hosts: &[Strin
             });
         }
     }
+}
+
+/// Beside streams, among the first `cells` of a line, and whenever.
+pub(super) fn of_streams(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
+    // They begin and end before that.
+    scenario.heal_ns = scenario.duration_ns;
+    let hosts = names(scenario, "");
+    for class in 0..6 {
+        if draw.percent(35) {
+            let most = 1 << draw.below(6);
+            for _ in 0..draw.between(1, most) {
+                cell_fault(draw, scenario, class, 10, cells);
+            }
+        }
+    }
+    some_of(draw, scenario, &OF_HOSTS, &hosts);
+    some_of(draw, scenario, &OF_STREAMS, &hosts);
+    some_of(draw, scenario, &WAKING, &hosts);
+    early_timers(draw, scenario, &hosts);
+    scenario.heal_ns = 0;
 }
 
 /// What happens to lines, clocks and wake-ups, and guests, whom no server asks for.

@@ -6,6 +6,7 @@ mod plain;
 mod rings;
 mod rough;
 mod served;
+mod streams;
 mod transfers;
 
 use super::scenario::{HostSpec, LinkSpec, Scenario};
@@ -26,8 +27,11 @@ pub const WITH_SERVERS: u64 = 1 << 32;
 /// Seeds from here on, and below those of files, are those of slotted rings.
 pub const WITH_RINGS: u64 = 1 << 33;
 
-/// Seeds from here on, and below those with rests, are those of files that terminals move.
+/// Seeds from here on, and below those of streams, are those of files that terminals move.
 pub const WITH_TRANSFERS: u64 = 1 << 36;
+
+/// Seeds from here on, and below those with rests, are those of streams of video.
+pub const WITH_STREAMS: u64 = 1 << 37;
 
 /// From this seed on adapters rest; all else is drawn as for the remainder by it.
 pub const WITH_RESTS: u64 = 1 << 40;
@@ -41,9 +45,10 @@ pub fn scenario_of(seed: u64) -> Scenario {
         // Every fourth scenario has events that are too rare otherwise.
         WITH_SERVERS..WITH_RINGS => served::scenario(&mut draw, former % 4 == 3),
         WITH_RINGS..WITH_TRANSFERS => rings::scenario(&mut draw),
-        _ => transfers::scenario(&mut draw),
+        WITH_TRANSFERS..WITH_STREAMS => transfers::scenario(&mut draw),
+        _ => streams::scenario(&mut draw),
     };
-    if seed >= WITH_RESTS && former < WITH_RINGS {
+    if seed >= WITH_RESTS && !(WITH_RINGS..WITH_STREAMS).contains(&former) {
         rests(&mut Draw::new(seed), &mut scenario);
     }
     scenario.seed = seed;

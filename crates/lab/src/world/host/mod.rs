@@ -8,6 +8,7 @@ mod notice_check;
 mod reports;
 mod rests;
 mod steps;
+mod streams;
 mod turns;
 mod watch;
 
@@ -26,14 +27,14 @@ use crate::memory::RegionSizes;
 use crate::mutants::LabAdapter;
 use crate::world::build::Options;
 use crate::world::canary::Canary;
-use crate::world::content::Content;
-use crate::world::endpoint::{Client, Endpoint, Handles};
+use crate::world::endpoint::{Client, Endpoint, Handles, Sdu};
 use crate::world::incident::Change;
 use crate::world::line::{Flying, Line, address_of};
 use crate::world::net::Net;
 use crate::world::scenario::HostSpec;
 use crate::world::servers::{Application, Served};
 use crate::world::source::Source;
+use crate::world::streams::{Film, Player};
 use crate::world::{Ps, Violation};
 
 pub(crate) use change::GUESTS_VPI;
@@ -212,6 +213,9 @@ pub(crate) struct Host {
     pub(crate) idle_until: Ps,
     /// Sources whose SDUs its adapter sends.
     pub(crate) writers: BTreeMap<u32, Source>,
+    /// Streams that are sent here, by their numbers, and that are played here, by connection.
+    pub(crate) films: BTreeMap<u32, Film>,
+    pub(crate) players: BTreeMap<u32, Player>,
     /// What its VCs are changed to, by the number of the fault.
     pub(crate) changes: BTreeMap<u32, Change>,
     /// Its server, if it has one.
@@ -307,6 +311,8 @@ impl Host {
             woken: Vec::new(),
             idle_until: Ps::ZERO,
             writers: BTreeMap::new(),
+            films: BTreeMap::new(),
+            players: BTreeMap::new(),
             changes: BTreeMap::new(),
             served: None,
             applications: Vec::new(),
@@ -557,24 +563,18 @@ impl Host {
     }
 
     /// Hands an SDU of a connection over and rings. False: there is no room, or no such VC.
-    pub(crate) fn submit(
-        &mut self,
-        content: &Content,
-        connection: u32,
-        number: u64,
-        len: u16,
-    ) -> bool {
+    pub(crate) fn submit(&mut self, connection: u32, sdu: Sdu<'_>) -> bool {
         let Some(vc) = self.by_connection.get(&connection) else {
             return false;
         };
         let Some(endpoint) = self.endpoints.get_mut(vc) else {
             return false;
         };
-        if !endpoint.submit(content, &mut self.sdu, number, len) {
+        if !endpoint.submit(&mut self.sdu, sdu) {
             return false;
         }
         self.counts.transmit_wraps += u64::from(endpoint.sent_round());
-        let options = endpoint.options(number);
+        let options = endpoint.options(sdu);
         let client = &mut self.clients[endpoint.client];
         let rung = client.ring(Some(*vc));
         self.rests.is_rung = true;

@@ -1,11 +1,13 @@
 //! A host's turns: its adapter steps, its clients read, its writers hand SDUs over.
 
+use cellgate_core::Time;
 use cellgate_core::adapter::VcId;
 
 use super::Host;
+use super::streams::reads;
 use crate::world::Ps;
 use crate::world::canary::Canary;
-use crate::world::endpoint::tells_of_pdus;
+use crate::world::endpoint::{Sdu, tells_of_pdus};
 use crate::world::log::{Fact, Read};
 use crate::world::net::{Net, Node, NodeId, Turn};
 use crate::world::run::asked_before;
@@ -28,6 +30,8 @@ impl Node for Host {
             }
             Turn::Server(turn) => self.serves_turn(turn, net),
             Turn::Source(source) => self.submits(source, net),
+            Turn::Film(stream) => self.films(stream, net),
+            Turn::Player(connection) => self.plays(connection, net),
             Turn::Client(client) => self.is_woken(client, net),
             Turn::Step => self.is_due(net),
             Turn::Arrival(_) => {}
@@ -205,23 +209,29 @@ impl Host {
             return;
         };
         let connection = endpoint.connection;
+        let time = Time::from_ns(net.now.ns().saturating_add(self.clock_ns));
         let reader = self.holders.get(&connection).copied();
         let mut has_given_back = false;
         while let Some(found) = endpoint.next(&net.content) {
             self.counts.across += u64::from(found.across);
             self.counts.receive_wraps += u64::from(endpoint.came_round());
+            let player = self.players.get_mut(&connection);
+            let number = match player {
+                Some(player) => reads(player, endpoint, &found, (time, &mut *net)),
+                None => found.number,
+            };
             // A PDU that the library dismisses is as good as lost.
-            let is_dismissed = found.number.is_some()
-                && reader.is_some_and(|n| !self.applications[n].takes(&found.pdu));
+            let is_dismissed =
+                number.is_some() && reader.is_some_and(|n| !self.applications[n].takes(&found.pdu));
             net.tell(Fact::Read(Read {
                 connection,
-                number: found.number,
+                number,
                 cells: found.cells,
                 len: found.len,
                 tagged: found.tagged,
                 is_dismissed,
             }));
-            if let Some(pdu) = found.number {
+            if let Some(pdu) = number {
                 net.mix(net.now, u64::from(connection) << 40 ^ pdu);
             }
             if self.options.canary == Some(Canary::ReaderKeeps) {
@@ -235,6 +245,7 @@ impl Host {
         }
         if has_given_back {
             self.gives_back(vc);
+            self.player_looks(connection, Ps::ZERO, net);
         }
     }
 
@@ -257,7 +268,7 @@ impl Host {
                 net.log.seen.add("writer", "suspended", 1);
                 source.suspend(self.instant(until));
             }
-            Gate::Open if self.submit(&net.content, connection, number, len) => {
+            Gate::Open if self.submit(connection, Sdu::Numbered(&net.content, number, len)) => {
                 self.has_sent(connection, number, len, net);
                 source.submitted();
                 if net.plan.connections[connection as usize].is_open || self.serves(connection) {

@@ -13,7 +13,7 @@ use super::{Ps, Violation};
 use pdu_counts::PduCounts;
 use promises::Promises;
 
-pub(crate) use report::{HostReport, LineReport, PortReport, Report, SourceReport};
+pub(crate) use report::{HostReport, LineReport, PortReport, Report, StreamReport};
 
 /// Something that has happened.
 #[derive(Clone, Copy, Debug)]
@@ -187,8 +187,7 @@ impl Log {
         if !read.is_dismissed {
             self.promises.is_read(now, read.connection, number);
         }
-        let sender = plan.connections[read.connection as usize].sender;
-        let len = sender.map(|sender| usize::from(plan.sources[sender].sdu_len(number)));
+        let len = plan.sdu_len(read.connection, number);
         pdus.misfits += u64::from(len != Some(read.len));
         pdus.found(number, now);
     }

@@ -9,6 +9,7 @@ use cellgate_core::wire::VpiVci;
 use crate::world::host::{HostCounts, RestCounts};
 use crate::world::line::LineCounts;
 use crate::world::run::World;
+use crate::world::streams::{Film, PlayerReport};
 use crate::world::{Line, Ps, SwitchOutcome};
 
 /// A run in numbers, as its parts have counted.
@@ -22,6 +23,7 @@ pub(crate) struct Report {
     pub(crate) lines: Vec<LineReport>,
     pub(crate) switches: Vec<SwitchOutcome>,
     pub(crate) sources: Vec<SourceReport>,
+    pub(crate) streams: Vec<StreamReport>,
     pub(crate) hosts: Vec<HostReport>,
 }
 
@@ -49,6 +51,15 @@ pub(crate) struct SourceReport {
     pub(crate) cells: u64,
     /// SDUs that had to wait for room at the adapter.
     pub(crate) waited: u64,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(crate) struct StreamReport {
+    /// PDUs that were handed over, and times that one found no room.
+    pub(crate) sent: u64,
+    pub(crate) waited: u64,
+    pub(crate) player: PlayerReport,
 }
 
 /// A host.
@@ -159,6 +170,18 @@ impl World {
             }
         });
         let sources = sources.collect();
+        let films = self.hosts.iter().flat_map(|host| &host.films);
+        let mut films: Vec<(&u32, &Film)> = films.collect();
+        films.sort_by_key(|(stream, _)| **stream);
+        let streams = films.into_iter().filter_map(|(_, film)| {
+            let to = self.net.plan.connections[film.connection as usize].to;
+            Some(StreamReport {
+                sent: film.sent,
+                waited: film.waited,
+                player: self.hosts[to].players.get(&film.connection)?.report(),
+            })
+        });
+        let streams = streams.collect();
         let switches = self.switches.iter().map(|switch| SwitchOutcome {
             name: switch.name().to_owned(),
             unrouted_cells: switch.unrouted(),
@@ -172,6 +195,7 @@ impl World {
             lines: self.net.lines.iter().map(LineReport::from).collect(),
             switches: switches.collect(),
             sources,
+            streams,
             hosts: self
                 .hosts
                 .iter_mut()

@@ -3,6 +3,7 @@
 
 mod rings;
 mod servers;
+mod streams;
 mod transfers;
 
 use cellgate_core::adapter::{AdapterStats, Discard, EventKind, Excess, Notification, VcStats};
@@ -31,7 +32,8 @@ pub struct Mark {
 /// Contracts of a kind.
 type Kind = (&'static str, fn(&TrafficContract) -> bool);
 
-/// All marks of a run, those never reached too: of servers if it has any, else of a world without.
+/// All marks of a run, those never reached too: of streams or of servers if it has any, else of a
+/// world without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Marks(Vec<Mark>);
 
@@ -69,7 +71,9 @@ impl Marks {
     /// The marks of a run that is over.
     pub(crate) fn of(run: &Oracle<'_>) -> Self {
         let mut marks = Self::default();
-        if run.scenario.servers.is_empty() {
+        if !run.scenario.streams.is_empty() {
+            marks.streams(run);
+        } else if run.scenario.servers.is_empty() {
             marks.discards(run);
             marks.faults(run);
             marks.states(run);

@@ -4,11 +4,11 @@
 use cellgate_core::adapter::Notification;
 
 use super::Oracle;
-use crate::world::Ps;
 use crate::world::host::{shaped_late, transmit_fifo};
 use crate::world::plan::Connection;
-use crate::world::scenario::{FaultSpec, Scenario, Traffic};
+use crate::world::scenario::{FaultSpec, LinkSpec, Scenario, Traffic};
 use crate::world::topology::Place;
+use crate::world::{Interval, Ps};
 
 /// Cells that can wait before a host's line whose sources are together as fast as it, or faster.
 const CROWD: u64 = 256;
@@ -27,6 +27,17 @@ pub(super) fn stood_idle(scenario: &Scenario, host: &str) -> Ps {
     Ps::from_ns(stalls.fold(0, u64::saturating_add))
 }
 
+/// How much longer than it would a cell can take on a line that is impaired.
+pub(super) fn impaired(link: &LinkSpec) -> Ps {
+    let Some(line) = link.line else {
+        return Ps::ZERO;
+    };
+    let waits = line.bottleneck.map_or(Ps::ZERO, |neck| {
+        Interval::of_rate(neck.rate).times(neck.queue.into())
+    });
+    Ps::from_ns(line.delay_ns.saturating_add(line.jitter_ns)).plus(waits)
+}
+
 impl Oracle<'_> {
     /// The longest that a PDU of a connection takes that nothing disturbs but short stalls of its
     /// receiver: from its last cell's being sent, or, where an adapter sends it, from when the
@@ -38,6 +49,7 @@ impl Oracle<'_> {
             let own = self.plan.cells[*line];
             let delay = Ps::from_ns(self.scenario.links[line / 2].delay_ns);
             bound = bound.plus(delay).plus(own.times(1));
+            bound = bound.plus(impaired(&self.scenario.links[line / 2]));
             // A cell that another overtakes has that one's place, which may have been ready until
             // the first arrived.
             let late = delay.plus(own.times(2));
@@ -138,6 +150,16 @@ impl Oracle<'_> {
                 crowd.cell_s += cell_s.unwrap_or(line);
                 crowd.is_fast |= cell_s.is_none() || crowd.cell_s > line;
             }
+        }
+        let streams = self.plan.connections.iter();
+        for connection in streams.filter(|connection| connection.stream.is_some()) {
+            let line = connection.path[0];
+            let transmit = connection.contract.transmit.unwrap_or_default();
+            let rate = transmit.pace(self.plan.cells[line].rate());
+            let crowd = &mut crowds.0[line];
+            crowd.in_all += u64::from(rate.cell_s());
+            crowd.is_over = crowd.in_all > self.plan.cell_s(line);
+            crowd.by_adapter = transmit_fifo(&self.scenario.hosts[connection.from]);
         }
         crowds
     }

@@ -7,6 +7,7 @@ mod hosts;
 mod pdus;
 mod servers;
 mod standing;
+mod streams;
 
 use super::Violation;
 use super::log::{HostReport, Log, Report, Tally};
@@ -64,6 +65,7 @@ impl Oracle<'_> {
         self.nothing_waits()?;
         self.cells_are_conserved()?;
         self.pdus_are_right()?;
+        self.streams_are_right()?;
         self.readers_sleep_only_on_empty_queues()
     }
 

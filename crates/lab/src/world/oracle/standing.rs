@@ -79,6 +79,7 @@ impl Oracle<'_> {
             from, sender, path, ..
         } = &self.plan.connections[n];
         let by_adapter = sender.is_some_and(|sender| self.plan.sources[sender].is_by_adapter());
+        let by_adapter = by_adapter || self.plan.connections[n].stream.is_some();
         let spec = &self.scenario.hosts[*from];
         let full = self.plan.cells[path[0]].times(transmit_fifo(spec));
         by_adapter && Ps::from_ns(spec.step_ns) > full
@@ -108,6 +109,9 @@ impl Oracle<'_> {
             };
             *senders.offered.entry(source.line).or_default() += cell_s;
         }
+        let connections = self.plan.connections.iter().enumerate();
+        let streams = connections.filter(|(_, connection)| connection.stream.is_some());
+        senders.harmless.extend(streams.map(|(n, _)| n));
         senders
     }
 

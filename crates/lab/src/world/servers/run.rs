@@ -34,6 +34,9 @@ impl Host {
                 net.later(at, Turn::Source(*n), self.id());
             }
         }
+        for stream in self.films.keys().copied().collect::<Vec<_>>() {
+            self.film_waits(stream, net);
+        }
         let Some(served) = &mut self.served else {
             return;
         };

@@ -7,7 +7,6 @@ use cellgate::{Connection, Error, Interest};
 use cellgate_core::adapter::DiscardCounts;
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::terminal::video::{OnLoss, PACK, Playout, PlayoutTerms, Recovery};
-use cellgate_core::wire::{PAYLOAD_LEN, TS_LEN};
 use cellgate_core::{Time, TimeWord};
 use cellgate_host::clock::MonotonicClock;
 use cellgate_host::sys::Signals;
@@ -29,9 +28,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const GRAIN_NS: u64 = 1_000_000;
 /// The longest latency.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
-/// Packets that may wait, whatever the contract: 25 MB.
-const PACKETS_MAX: u64 = 1 << 17;
-const PACKETS_MIN: u64 = 1 << 12;
 
 /// Play a transport stream in the sender's time
 ///
@@ -115,11 +111,6 @@ impl Args {
         };
         let latency_ns = self.latency.0;
         let cell_s = u64::from(receive.peak().on(CellRate::OC3).cell_s());
-        let packet_s = cell_s * PAYLOAD_LEN as u64 / TS_LEN as u64;
-        // Twice the latency and a second more.
-        let held_ns = 2 * (latency_ns.saturating_add(bursts_ns)) + 1_000_000_000;
-        let packets = u128::from(packet_s) * u128::from(held_ns) / 1_000_000_000;
-        let packets = u64::try_from(packets).unwrap_or(u64::MAX);
         PlayoutTerms {
             latency_ns,
             bursts_ns,
@@ -134,7 +125,7 @@ impl Args {
             },
             pack: self.pack as u32,
             numbered: !self.plain,
-            packets_max: packets.clamp(PACKETS_MIN, PACKETS_MAX) as usize,
+            packets_max: PlayoutTerms::room(cell_s, latency_ns, bursts_ns),
         }
     }
 }
