@@ -65,7 +65,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000),
           conflicts_with_all = ["sweep", "plot", "shared_port"])]
     transmit: Option<u32>,
-    /// Instead of the phases: a file over a line with bit errors, its receiver killed on the way
+    /// Instead of the phases: a file and a video over one line with bit errors; the file's receiver
+    /// is killed on the way
     #[arg(long, conflicts_with_all = ["seconds", "sweep", "plot", "shared_port", "control_pairs",
           "transmit", "hazard", "idle", "link"])]
     terminal: bool,
