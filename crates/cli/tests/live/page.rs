@@ -15,10 +15,12 @@ use crate::daemon::{Daemon, await_line, ends};
 
 const BROWSER: &str = "/usr/bin/chromium";
 
+/// What arrives at `a` passes a bottleneck, which ABR has to follow.
 const CONNECTIONS: &str = r#"
 [[interface]]
 name = "a"
 link.memory.peer = "b"
+line = "rate 20000 queue 4000 efci 100"
 [[interface]]
 name = "b"
 link.memory.peer = "a"
@@ -34,6 +36,12 @@ contract = "ubr,aal5:max_sdu=1500"
 [[connection]]
 address = "b.0.41"
 contract = "ubr,aal5:max_sdu=1500"
+[[connection]]
+address = "a.0.42"
+contract = "abr,aal5:pcr=100000,min_pcr=1000,icr=5000,rif=1/512,rdf=1/32,max_sdu=1496"
+[[connection]]
+address = "b.0.42"
+contract = "abr,aal5:pcr=100000,min_pcr=1000,icr=5000,rif=1/512,rdf=1/32,max_sdu=1496"
 "#;
 
 /// A port that nobody listens at.

@@ -219,8 +219,8 @@ mod tests {
     use core::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::adapter::{Discard, PortIndex};
-    use crate::contract::{CellRate, Slots};
+    use crate::adapter::{AbrStats, Discard, PortIndex};
+    use crate::contract::{CellRate, RateReason, Slots};
     use crate::server::{
         Histogram, Histograms, Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link,
         Resource, RestInfo, SharedCpu,
@@ -295,6 +295,22 @@ mod tests {
             stats.cells_discarded.add(reason, n);
             stats.pdus_discarded.add(reason, 20 + n);
         }
+        stats.abr = (number == 1).then(|| AbrStats {
+            allowed_cell_s: 60,
+            floor_cell_s: 61,
+            reason: RateReason::Silence,
+            changed_ns: 62,
+            forward_sent: 63,
+            backward_sent: 64,
+            forward_received: 65,
+            backward_received: 66,
+            replaced: 67,
+            crc_error: 68,
+            wrong_protocol: 69,
+            too_many: 70,
+            unasked: 71,
+            below_floor: 72,
+        });
         let address = "a_name_of_15-at.4095.65535".parse().unwrap();
         ConnectionInfo {
             guaranteed: number == 1,
@@ -471,6 +487,7 @@ mod tests {
             pid: 0,
             guaranteed: false,
             permanent: true,
+            stats: info(2).stats,
             ..first.clone()
         };
         assert_eq!(snapshot.records, [first, second]);
@@ -496,7 +513,7 @@ mod tests {
     #[test]
     fn a_reader_that_meets_the_writer_has_nothing() {
         // Two words and four counts, then those of the record; the writer loads one itself.
-        for meets_at in 2..=80 {
+        for meets_at in 2..=100 {
             let file = File::new();
             write_counters(&file, file.len(), Time::ZERO, of([1]));
             file.loads.set(0);
