@@ -27,8 +27,12 @@ pub(super) const RATE: u64 = 75_000;
 const EXPOSED: f64 = 416.0;
 /// Of the file, when its receiver is killed.
 const KILL_AT: u64 = FILE * 2 / 5;
-/// The VC.
-const VC: &str = "0.100";
+/// The ends of the connection.
+const FROM: &str = "a.0.100";
+const TO: &str = "b.0.100";
+/// What they are.
+#[cfg(feature = "page")]
+pub(super) const ROLES: [(&str, &str); 2] = [(FROM, "puts the file"), (TO, "receives the file")];
 
 /// What became of it.
 #[derive(Debug, Serialize)]
@@ -81,13 +85,14 @@ pub(super) enum Told {
 }
 
 impl<'d> Transfer<'d> {
-    /// Makes a file in `scratch`, and has it put.
+    /// Makes a file in `scratch`, where one may be of a transfer before, and has it put.
     pub(super) fn begin(daemon: &'d Daemon, scratch: &Path) -> anyhow::Result<Self> {
         let (from, to) = (scratch.join("file"), scratch.join("to"));
+        let _ = fs::remove_dir_all(&to);
         fs::create_dir_all(&to)?;
         write_file(&from, FILE)?;
         let server = serve(daemon, &to)?;
-        let put = terminal(daemon, "put", &format!("a.{VC}"))?
+        let put = terminal(daemon, "put", FROM)?
             .arg(&from)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -244,7 +249,7 @@ fn terminal(daemon: &Daemon, word: &str, vc: &str) -> anyhow::Result<Command> {
 
 /// A receiver, once it serves.
 fn serve(daemon: &Daemon, to: &Path) -> anyhow::Result<Process> {
-    let mut server = terminal(daemon, "serve-files", &format!("b.{VC}"))?
+    let mut server = terminal(daemon, "serve-files", TO)?
         .arg("--writable")
         .arg(to)
         .stdout(Stdio::null())

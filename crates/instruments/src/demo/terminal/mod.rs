@@ -2,21 +2,31 @@
 //! is killed on the way.
 
 mod file;
+#[cfg(feature = "page")]
+mod page;
 mod video;
 
 use std::fs;
 use std::io;
+#[cfg(feature = "page")]
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "page")]
+use cellgate_host::sys::{Heard, Signals};
 use cellgate_report::grouped;
 use cellgate_report::output::{Exit, wrapped};
 use serde::Serialize;
+#[cfg(feature = "page")]
+use serde_json::json;
 
 use super::live::Canvas;
 use crate::live::daemon::Daemon;
 use crate::live::verdict::{Verdict, Voice};
 use file::{FileReport, Told, Transfer};
+#[cfg(feature = "page")]
+use page::Page;
 use video::{Stream, VideoReport};
 
 /// Bits that errors hit, of 10^6.
@@ -54,37 +64,98 @@ impl Drop for Scratch {
 /// # Errors
 /// A process does not start, or ends before its time.
 pub(super) fn run(voice: Voice) -> anyhow::Result<Exit> {
-    let name = format!("cellgate-demo-{}", std::process::id());
-    let scratch = Scratch(std::env::temp_dir().join(name));
-    fs::create_dir_all(&scratch.0)?;
-    let daemon = Daemon::start(
-        &format!(
+    let place = Place::new()?;
+    voice.say(&introduction())?;
+    let mut screen = Screen::new(voice);
+    let (report, verdict) = round(&place, &mut screen)?;
+    voice.end(&report, &verdict)
+}
+
+/// Runs it in a browser, again and again until it is interrupted; then says how the worst went.
+///
+/// # Errors
+/// As [`run`]; others reach the address, or somebody listens there.
+#[cfg(feature = "page")]
+pub(super) fn shown(voice: Voice, address: SocketAddr) -> anyhow::Result<Exit> {
+    let listener = page::listen(address)?;
+    let signals = Signals::listen()?;
+    let place = Place::new()?;
+    let mut screen = Screen::new(voice);
+    let page = Page::open(listener, place.daemon.socket())?;
+    voice.say(&introduction())?;
+    let address = page.address();
+    voice.say(&format!("open http://{address}/; end with Ctrl-C\n"))?;
+    screen.page = Some(page);
+    let mut worst: Option<(Report, Verdict)> = None;
+    loop {
+        let ended = round(&place, &mut screen);
+        let is_over = signals.heard().iter().any(|heard| *heard != Heard::Child);
+        match ended {
+            Ok(ended) => {
+                voice.say(&format!("\n{}\n", wrapped("", &ended.1.text())))?;
+                let is_bad = |worst: &(Report, Verdict)| !matches!(worst.1, Verdict::Pass(_));
+                if !worst.as_ref().is_some_and(is_bad) {
+                    worst = Some(ended);
+                }
+            }
+            // Ctrl-C has ended the others, too.
+            Err(_) if is_over => {}
+            Err(error) => return Err(error),
+        }
+        if is_over {
+            break;
+        }
+    }
+    match worst {
+        Some((report, verdict)) => voice.end(&report, &verdict),
+        None => {
+            let verdict = Verdict::Void("it has ended before the file was there.".to_owned());
+            voice.end(&json!({ "verdict": verdict.text() }), &verdict)
+        }
+    }
+}
+
+/// Where it takes place.
+struct Place {
+    daemon: Daemon,
+    scratch: Scratch,
+}
+
+impl Place {
+    fn new() -> anyhow::Result<Self> {
+        let name = format!("cellgate-demo-{}", std::process::id());
+        let scratch = Scratch(std::env::temp_dir().join(name));
+        fs::create_dir_all(&scratch.0)?;
+        let config = format!(
             "[adapter]\nidle = \"adaptive\"\n\
              [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
              [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\nline = \"{LINE}\"\n{}",
             video::config()
-        ),
-        io::sink(),
-    )?;
-    voice.say(&introduction())?;
+        );
+        let daemon = Daemon::start(&config, io::sink())?;
+        Ok(Self { daemon, scratch })
+    }
+}
+
+/// A file and a video, once.
+fn round(place: &Place, screen: &mut Screen) -> anyhow::Result<(Report, Verdict)> {
     let mut stage = Stage {
-        voice,
-        canvas: Canvas::on_terminal(),
         begun: Instant::now(),
-        stream: Stream::begin(&daemon)?,
+        stream: Stream::begin(&place.daemon)?,
+        screen,
     };
-    let mut transfer = Transfer::begin(&daemon, &scratch.0)?;
+    let mut transfer = Transfer::begin(&place.daemon, &place.scratch.0)?;
     let file = stage.file(&mut transfer)?;
     stage.video()?;
-    let video = stage.stream.report(&daemon)?;
-    voice.say(&table(&file, &video))?;
+    let video = stage.stream.report(&place.daemon)?;
+    screen.voice.say(&table(&file, &video))?;
     let verdict = verdict(&file, &video);
     let report = Report {
         file,
         video,
         verdict: verdict.text(),
     };
-    voice.end(&report, &verdict)
+    Ok((report, verdict))
 }
 
 fn introduction() -> String {
@@ -99,21 +170,50 @@ fn introduction() -> String {
     )
 }
 
-/// What is shown while both are on their way.
-struct Stage {
+/// Where it is shown.
+struct Screen {
     voice: Voice,
     canvas: Option<Canvas>,
-    begun: Instant,
-    stream: Stream,
+    #[cfg(feature = "page")]
+    page: Option<Page>,
 }
 
-impl Stage {
+impl Screen {
+    fn new(voice: Voice) -> Self {
+        Self {
+            voice,
+            canvas: Canvas::on_terminal(),
+            #[cfg(feature = "page")]
+            page: None,
+        }
+    }
+
+    /// Shows how far both are.
+    fn draw(&mut self, file: &str, video: &str) {
+        if let Some(canvas) = &mut self.canvas {
+            canvas.draw(&(wrapped("file   ", file) + &wrapped("video  ", video)));
+        }
+        #[cfg(feature = "page")]
+        if let Some(page) = &self.page {
+            page.tell(file, video);
+        }
+    }
+}
+
+/// What is on its way.
+struct Stage<'s> {
+    begun: Instant,
+    stream: Stream,
+    screen: &'s mut Screen,
+}
+
+impl Stage<'_> {
     /// Until the file is there.
     fn file(&mut self, transfer: &mut Transfer<'_>) -> anyhow::Result<FileReport> {
         let begun = Instant::now();
         loop {
             match transfer.next()? {
-                Told::Far(words) => self.draw(&words),
+                Told::Far(words) => self.screen.draw(&words, &self.stream.told()),
                 Told::Kill(sent) => {
                     transfer.kill();
                     let sent = grouped(sent);
@@ -132,23 +232,16 @@ impl Stage {
     /// Until the video has been shown.
     fn video(&mut self) -> anyhow::Result<()> {
         while !self.stream.is_over()? {
-            self.draw("it is there");
+            self.screen.draw("it is there", &self.stream.told());
             std::thread::sleep(LOOK);
         }
         self.say("the video has been shown")
     }
 
-    fn draw(&mut self, file: &str) {
-        if let Some(canvas) = &mut self.canvas {
-            let video = self.stream.told();
-            canvas.draw(&(wrapped("file   ", file) + &wrapped("video  ", &video)));
-        }
-    }
-
     fn say(&mut self, what: &str) -> anyhow::Result<()> {
-        self.canvas.iter_mut().for_each(Canvas::clear);
+        self.screen.canvas.iter_mut().for_each(Canvas::clear);
         let at = self.begun.elapsed().as_secs_f64();
-        self.voice.say(&format!("{at:6.1} s  {what}\n"))
+        self.screen.voice.say(&format!("{at:6.1} s  {what}\n"))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use cellgate::{Admin, Discard};
 use cellgate_core::line::LineCounts;
-use cellgate_core::server::{Accounts, OneWay};
+use cellgate_core::server::{Accounts, Difference, OneWay};
 use cellgate_core::terminal::video::PACK;
 use cellgate_core::wire::{PAYLOAD_LEN, TS_LEN};
 use cellgate_report::grouped;
@@ -41,6 +41,9 @@ const WAITING: u64 = 4_096;
 /// The ends of the connection.
 const FROM: &str = "a.0.60";
 const TO: &str = "b.0.60";
+/// What they are.
+#[cfg(feature = "page")]
+pub(super) const ROLES: [(&str, &str); 2] = [(FROM, "the camera"), (TO, "the display")];
 /// How long the server's counters may take to have all that happened.
 const SETTLE: Duration = Duration::from_secs(5);
 /// From one look to the next.
@@ -94,7 +97,12 @@ pub(super) struct Stream {
     receiver: Process,
     /// The newest line of the receiver.
     told: Arc<Mutex<String>>,
+    /// What had been counted before.
+    before: Counted,
 }
+
+/// What both ends of the connection have counted, and the line.
+type Counted = (OneWay, LineCounts);
 
 fn stream(daemon: &Daemon, verb: &str, vc: &str) -> anyhow::Result<Command> {
     let mut command = this_program()?;
@@ -108,6 +116,7 @@ fn stream(daemon: &Daemon, verb: &str, vc: &str) -> anyhow::Result<Command> {
 
 impl Stream {
     pub(super) fn begin(daemon: &Daemon) -> anyhow::Result<Self> {
+        let before = counted(&mut Admin::at(daemon.socket())?)?;
         let mut receiver = stream(daemon, "recv", TO)?
             .args(["--to", &format!("test:{FPS}"), "--latency", LATENCY])
             .args(["--timeout", "1", "--interval", "0.25"])
@@ -116,12 +125,12 @@ impl Stream {
             .map(Process)?;
         let said = receiver.0.stderr.take().context("it is piped")?;
         let mut said = BufReader::new(said).lines();
-        let mut before = String::new();
+        let mut last = String::new();
         loop {
             match said.next().transpose()? {
                 Some(line) if line.starts_with("latency") => break,
-                Some(line) => before = line,
-                None => bail!("the display does not start: {before}"),
+                Some(line) => last = line,
+                None => bail!("the display does not start: {last}"),
             }
         }
         let told = Arc::new(Mutex::new(String::new()));
@@ -144,6 +153,7 @@ impl Stream {
             sender,
             receiver,
             told,
+            before,
         })
     }
 
@@ -171,7 +181,8 @@ impl Stream {
         let packets_sent = of(&sent["counts"], "packets")?;
         let packets = of(counts, "packets")?;
         let cells = |packets: u64| packets / PACK as u64 * CELLS_OF_PDU;
-        let (cells, line) = accounts(daemon, cells(packets_sent), cells(packets))?;
+        let (sent_cells, delivered) = (cells(packets_sent), cells(packets));
+        let (cells, line) = self.settled(daemon, sent_cells, delivered)?;
         Ok(VideoReport {
             frames: FRAMES,
             frames_on_time: of(display, "on_time")?,
@@ -187,6 +198,21 @@ impl Stream {
             line,
         })
     }
+
+    /// What has been counted since it began, once the server knows of all that was sent and
+    /// delivered.
+    fn settled(&self, daemon: &Daemon, sent: u64, delivered: u64) -> anyhow::Result<Counted> {
+        let mut admin = Admin::at(daemon.socket())?;
+        let begun = Instant::now();
+        loop {
+            let counted = since(counted(&mut admin)?, &self.before);
+            let is_settled = counted.0.sent >= sent && counted.0.delivered >= delivered;
+            if is_settled || begun.elapsed() >= SETTLE {
+                return Ok(counted);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// What a program has printed at its end.
@@ -198,23 +224,43 @@ fn object(process: &mut Process) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// What both ends and the line have counted, once the server knows of all that was sent and
-/// delivered.
-fn accounts(daemon: &Daemon, sent: u64, delivered: u64) -> anyhow::Result<(OneWay, LineCounts)> {
-    let mut admin = Admin::at(daemon.socket())?;
-    let begun = Instant::now();
-    loop {
-        let told = Accounts::of(&admin.list()?, &admin.interfaces()?, None);
-        let line = told.interfaces.iter().find_map(|one| one.line);
-        let mut ways = told.ways_to(&told).into_iter().flat_map(|way| way.vcs);
-        let cells = ways.find(|vc| vc.from.to_string() == FROM && vc.to.to_string() == TO);
-        let (line, cells) = (line.context("a line")?, cells.context("a connection")?);
-        let is_settled = cells.sent >= sent && cells.delivered >= delivered;
-        if is_settled || begun.elapsed() >= SETTLE {
-            return Ok((cells, line));
+/// What is counted now.
+fn counted(admin: &mut Admin) -> anyhow::Result<Counted> {
+    let told = Accounts::of(&admin.list()?, &admin.interfaces()?, None);
+    // The server has not asked yet what the line did, at first.
+    let line = told.interfaces.iter().find_map(|one| one.line);
+    let mut ways = told.ways_to(&told).into_iter().flat_map(|way| way.vcs);
+    let cells = ways.find(|vc| vc.from.to_string() == FROM && vc.to.to_string() == TO);
+    Ok((cells.context("a connection")?, line.unwrap_or_default()))
+}
+
+/// What has been counted since `before`.
+fn since((cells, line): Counted, (cells_before, line_before): &Counted) -> Counted {
+    let known = &cells_before.differences;
+    let differences = cells.differences.into_iter().map(|one| {
+        let before = known.iter().find(|before| before.reason == one.reason);
+        Difference {
+            cells: one.cells - before.map_or(0, |before| before.cells),
+            ..one
         }
-        std::thread::sleep(LOOK);
-    }
+    });
+    let cells = OneWay {
+        sent: cells.sent - cells_before.sent,
+        delivered: cells.delivered - cells_before.delivered,
+        differences: differences.filter(|one| one.cells != 0).collect(),
+        missing: cells.missing - cells_before.missing,
+        ..cells
+    };
+    let line = LineCounts {
+        cells_in: line.cells_in - line_before.cells_in,
+        cells_out: line.cells_out - line_before.cells_out,
+        lost: line.lost - line_before.lost,
+        bit_errors: line.bit_errors - line_before.bit_errors,
+        header_errors: line.header_errors - line_before.header_errors,
+        payload_errors: line.payload_errors - line_before.payload_errors,
+        ..line
+    };
+    (cells, line)
 }
 
 impl VideoReport {
@@ -308,8 +354,6 @@ impl VideoReport {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::server::Difference;
-
     use super::*;
 
     fn differ(reason: &str, cells: i64) -> Difference {
