@@ -272,6 +272,25 @@ mod tests {
         }
     }
 
+    fn abr() -> AbrStats {
+        AbrStats {
+            allowed_cell_s: 60,
+            floor_cell_s: 61,
+            reason: RateReason::Silence,
+            changed_ns: 62,
+            forward_sent: 63,
+            backward_sent: 64,
+            forward_received: 65,
+            backward_received: 66,
+            replaced: 67,
+            crc_error: 68,
+            wrong_protocol: 69,
+            too_many: 70,
+            unasked: 71,
+            below_floor: 72,
+        }
+    }
+
     fn info(number: u32) -> ConnectionInfo {
         let mut stats = VcStats {
             cells_received: 1,
@@ -287,6 +306,7 @@ mod tests {
             client_faults: 11,
             cells_transmitted_clp1: 3,
             cells_delivered_clp1: 1,
+            abr: (number == 1).then(abr),
             ..VcStats::default()
         };
         stats.delays.max_ns = 12;
@@ -295,22 +315,6 @@ mod tests {
             stats.cells_discarded.add(reason, n);
             stats.pdus_discarded.add(reason, 20 + n);
         }
-        stats.abr = (number == 1).then(|| AbrStats {
-            allowed_cell_s: 60,
-            floor_cell_s: 61,
-            reason: RateReason::Silence,
-            changed_ns: 62,
-            forward_sent: 63,
-            backward_sent: 64,
-            forward_received: 65,
-            backward_received: 66,
-            replaced: 67,
-            crc_error: 68,
-            wrong_protocol: 69,
-            too_many: 70,
-            unasked: 71,
-            below_floor: 72,
-        });
         let address = "a_name_of_15-at.4095.65535".parse().unwrap();
         ConnectionInfo {
             guaranteed: number == 1,
