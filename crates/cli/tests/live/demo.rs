@@ -327,5 +327,5 @@ fn loses_what_the_line_has_damaged(video: &Value) {
     // Some 25 of 20,000 PDUs.
     assert!((4..60).contains(&(of("packets_lost") / 2)), "{video}");
     let ppb = video["clock_ppb"].as_i64().expect("a number");
-    assert!((50_000..150_000).contains(&ppb), "{video}");
+    assert!((10_000..300_000).contains(&ppb), "{video}");
 }

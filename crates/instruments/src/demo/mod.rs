@@ -36,7 +36,8 @@ use live::Screen;
 #[command(after_long_help = "\
 Examples:
   $ cellgate demo
-  $ cellgate demo --sweep --plot flood.svg")]
+  $ cellgate demo --sweep --plot flood.svg
+  $ cellgate demo --terminal")]
 pub struct Args {
     /// How long each phase lasts, in seconds [default: 3; with --sweep 1]
     #[arg(long, value_name = "N", value_parser = seconds)]

@@ -1,5 +1,5 @@
-//! `cellgate demo --terminal`: a file and a video over one line with bit errors; the file's receiver
-//! is killed on the way.
+//! `cellgate demo --terminal`: a file and a video over one line with bit errors; the receiver of
+//! the file is killed on the way.
 
 mod file;
 #[cfg(feature = "page")]

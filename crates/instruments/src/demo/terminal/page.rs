@@ -1,5 +1,5 @@
-//! The file and the video in a browser: the page of the demo's daemon, with what its VCs are and how
-//! far both are.
+//! The file and the video in a browser: the page of the demo's daemon, with what its VCs are and
+//! how far both are.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ const FRAMES: u64 = 255;
 pub(super) const BIT_S: u64 = 6_000_000;
 pub(super) const PPM: i64 = 100;
 /// From the arrival of a packet to when it is played.
-const LATENCY: &str = "500ms";
+const LATENCY: &str = "1s";
 /// Cells per second of the contract: pictures that need no other are almost four mean ones.
 const RATE: u64 = 24_000;
 /// Octets of a PDU, which fills its cells.
