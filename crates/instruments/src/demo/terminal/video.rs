@@ -234,7 +234,7 @@ fn counted(admin: &mut Admin) -> anyhow::Result<Counted> {
     Ok((cells.context("a connection")?, line.unwrap_or_default()))
 }
 
-/// What has been counted since `before`.
+/// What has been counted since `before`. An adapter that has been replaced counts from 0.
 fn since((cells, line): Counted, (cells_before, line_before): &Counted) -> Counted {
     let known = &cells_before.differences;
     let differences = cells.differences.into_iter().map(|one| {
@@ -245,19 +245,21 @@ fn since((cells, line): Counted, (cells_before, line_before): &Counted) -> Count
         }
     });
     let cells = OneWay {
-        sent: cells.sent - cells_before.sent,
-        delivered: cells.delivered - cells_before.delivered,
+        sent: cells.sent.saturating_sub(cells_before.sent),
+        delivered: cells.delivered.saturating_sub(cells_before.delivered),
         differences: differences.filter(|one| one.cells != 0).collect(),
         missing: cells.missing - cells_before.missing,
         ..cells
     };
     let line = LineCounts {
-        cells_in: line.cells_in - line_before.cells_in,
-        cells_out: line.cells_out - line_before.cells_out,
-        lost: line.lost - line_before.lost,
-        bit_errors: line.bit_errors - line_before.bit_errors,
-        header_errors: line.header_errors - line_before.header_errors,
-        payload_errors: line.payload_errors - line_before.payload_errors,
+        cells_in: line.cells_in.saturating_sub(line_before.cells_in),
+        cells_out: line.cells_out.saturating_sub(line_before.cells_out),
+        lost: line.lost.saturating_sub(line_before.lost),
+        bit_errors: line.bit_errors.saturating_sub(line_before.bit_errors),
+        header_errors: line.header_errors.saturating_sub(line_before.header_errors),
+        payload_errors: line
+            .payload_errors
+            .saturating_sub(line_before.payload_errors),
         ..line
     };
     (cells, line)
