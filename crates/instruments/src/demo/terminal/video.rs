@@ -29,6 +29,8 @@ const FRAMES: u64 = 255;
 /// Bit/s of its transport packets, and by how much its clock is fast.
 pub(super) const BIT_S: u64 = 6_000_000;
 pub(super) const PPM: i64 = 100;
+/// A clock that is found to be off by more was found by packets that the machine has delayed.
+const CLOCK_PPB_MAX: i64 = 90_000;
 /// From the arrival of a packet to when it is played.
 const LATENCY: &str = "1s";
 /// Cells per second of the contract: pictures that need no other are almost four mean ones.
@@ -271,8 +273,8 @@ impl VideoReport {
         self.cells.sent.saturating_sub(self.cells.delivered)
     }
 
-    /// PDUs that the line's faults explain: a wrong payload takes one; a cell that does not come, or
-    /// comes as another, may be the end of a PDU, and takes the next one, too.
+    /// PDUs that the line's faults explain: a wrong payload takes one; a cell that does not come,
+    /// or comes as another, may be the end of a PDU, and takes the next one, too.
     fn explained(&self) -> u64 {
         self.line.payload_errors + 2 * (self.line.header_errors + self.line.lost)
     }
@@ -344,10 +346,13 @@ impl VideoReport {
     pub(super) fn disturbed(&self) -> Option<String> {
         let late = (self.frames_late > 0 || self.packets_late > 0)
             .then(|| format!("{} frames were late", self.frames_late));
+        let off_ppb = self.clock_ppb - 1_000 * PPM;
+        let lost = (off_ppb.abs() >= CLOCK_PPB_MAX)
+            .then(|| format!("the camera's clock was found {} ppm off", off_ppb / 1_000));
         let own = OWN_FAULTS.map(Discard::name);
         let thrown = self.cells.differences.iter();
         let mut thrown = thrown.filter(|one| own.contains(&&*one.reason));
-        late.or_else(|| {
+        late.or(lost).or_else(|| {
             thrown
                 .next()
                 .map(|one| format!("the adapter threw cells away ({one})"))
@@ -424,6 +429,9 @@ mod tests {
         let mut late = sound();
         late.packets_late = 1;
         assert!(late.disturbed().is_some());
+        let mut clock = sound();
+        clock.clock_ppb = -400_000;
+        assert!(clock.disturbed().is_some());
         let mut thrown = sound();
         thrown.cells.differences = vec![differ("crc_error", 23), differ("buffer_full", 8)];
         assert!(holds(&thrown));
