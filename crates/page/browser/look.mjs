@@ -51,7 +51,7 @@ const live = page => page.waitForFunction(() => document.getElementById("state")
   const page = await open({ javaScriptEnabled: false });
   const answer = await page.goto(PAGE);
   assert.match(answer.headers()["content-security-policy"], /default-src 'none'/);
-  assert.deepEqual(await page.locator("#rows th").allTextContents(), ["a.0.40", "b.0.40", "a.0.41", "b.0.41"]);
+  assert.deepEqual(await page.locator("#rows th").allTextContents(), ["a.0.40", "b.0.40", "a.0.41", "b.0.41", "a.0.42", "b.0.42"]);
   await page.context().close();
   ran("page_without_script");
 }
@@ -66,6 +66,29 @@ const shown = async address => {
   const cells = await row(address).locator("td.n").all();
   return Promise.all(cells.map(async cell => +(await cell.getAttribute("data-n"))));
 };
+
+const card = address => page.locator("#cards article", { has: page.locator("h3 span", { hasText: address }) });
+const told = async (address, part) => (await card(address).locator(`p.${part}`).getAttribute("data-n") || "").split(",");
+const bySlots = ({ transmit, receive }) => [transmit, receive].flatMap(s => [s.reserved, s.clp0, s.clp1, s.unoccupied]);
+
+// Slots and ABR are those of --json; reserved slots pass whether or not somebody sends.
+async function sameSlots(wrong) {
+  const before = (await stats()).connections;
+  await page.waitForTimeout(1000);
+  const seen = new Map();
+  for (const { address } of before) seen.set(address, (await told(address, "slots")).map(Number));
+  const after = new Map((await stats()).connections.map(info => [info.address, info]));
+  for (const { address, slots } of before) {
+    const [least, is, most] = [bySlots(slots), seen.get(address), bySlots(after.get(address).slots)];
+    const fits = is.length === 8 && is.every((n, i) => least[i] <= n && n <= most[i]);
+    if (!fits) wrong.push([`slots of ${address}`, is, least, most]);
+    const { abr } = after.get(address).stats;
+    if (abr) {
+      const is = String(await told(address, "abr"));
+      if (is !== `${abr.allowed_cell_s},${abr.floor_cell_s},${abr.reason}`) wrong.push([`ABR of ${address}`, is, abr]);
+    }
+  }
+}
 
 // Every number is that of --json, once nothing is sent any more.
 async function sameNumbers() {
@@ -89,6 +112,7 @@ async function sameNumbers() {
       same(reason, await page.locator(`#losses tr[data-reason=${reason}] td[data-n]`).getAttribute("data-n"), String(n));
     same("books", await page.locator("#books > div").evaluateAll(all => all.map(one => +one.dataset.reserved)),
       resources.map(one => one.reserved));
+    await sameSlots(wrong);
     if (!wrong.length) return;
     await page.waitForTimeout(250);
   }
@@ -111,8 +135,32 @@ assert.equal(await page.locator("#cards article").first().locator("h3 span").fir
 await page.screenshot({ path: `${SHOTS}/flooded.png`, fullPage: true });
 writer.kill();
 reader.kill();
+
+// ABR follows a bottleneck: its rate moves, and the page says to where, above what, and why.
+const taker = spawn(CELLGATE, ["recv", "--vc", "a.0.42", "--take"], { stdio: ["ignore", "ignore", "ignore"] });
+const giver = spawn("sh", ["-c", `exec ${CELLGATE} send --vc b.0.42 --take --block 1496 < /dev/zero`], { stdio: "ignore" });
+const rates = new Set(), reasons = new Set();
+for (let i = 0; i < 40 && !(rates.size > 3 && reasons.has("congestion")); i++) {
+  const [allowed, floor, reason] = await told("b.0.42", "abr");
+  assert.equal(floor, "1000");
+  rates.add(allowed);
+  reasons.add(reason);
+  await page.waitForTimeout(250);
+}
+assert(rates.size > 3 && reasons.has("congestion"), `${[...rates]}; ${[...reasons]}`);
+const line = await card("b.0.42").locator("svg[aria-label='sent, of what ABR allows'] path.acr").getAttribute("d");
+assert(new Set(line.slice(1).split("L").map(point => point.split(" ")[1])).size > 2, `the line does not move: ${line}`);
+assert.match(await card("b.0.42").locator("p.abr").textContent(),
+  /^allowed \(ACR\) [\d.]+ Mbit\/s [\d,]+ cells\/s, floor \(MCR\) 0\.38 Mbit\/s 1,000 cells\/s: (the network|it was)/);
+assert.match(await card("b.0.40").locator("p.slots").textContent(),
+  /^slots to receive: [\d,]+ reserved, 0 occupied \(CLP 0 0, CLP 1 0\), [\d,]+ unoccupied$/);
+assert.equal(await card("b.0.40").locator("p.abr").isVisible(), false);
+await page.screenshot({ path: `${SHOTS}/abr.png`, fullPage: true });
+giver.kill();
+taker.kill();
 await page.waitForTimeout(1000);
 await sameNumbers();
+ran("page_abr");
 ran("page_numbers");
 await cellgate("vc", "del", "a.0.50");
 await cellgate("vc", "del", "b.0.50");

@@ -27,10 +27,13 @@ struct Changes<'l> {
     time_ns: u64,
     /// Counters of connections: see [`row`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    rows: Vec<[u64; 12]>,
+    rows: Vec<[u64; 16]>,
     /// Number, place of the reason in [`Discard::ALL`], PDUs, cells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     discards: Vec<[u64; 4]>,
+    /// Number, what ABR allows and its floor in cells/s, why that changed and when.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    abr: Vec<(u32, u32, u32, &'static str, u64)>,
     /// Those that are new, or of which something else has changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     connections: Vec<&'l ConnectionInfo>,
@@ -69,6 +72,7 @@ pub(crate) fn changes(before: &Look, now: &Look) -> Option<String> {
             Some(old) if differ_in_counters(old, info) => {
                 changes.rows.push(row(info));
                 changes.discards.extend(discards(old, info));
+                changes.abr.extend(abr(old, info));
             }
             _ => changes.connections.push(info),
         }
@@ -109,9 +113,10 @@ fn differ_in_counters(old: &ConnectionInfo, new: &ConnectionInfo) -> bool {
 
 /// A connection's number, then what it has counted: cells and PDUs sent; cells received and
 /// delivered; PDUs delivered, lent, tagged; cells held; faults of its client; the longest delay in
-/// nanoseconds; loopback cells.
-fn row(info: &ConnectionInfo) -> [u64; 12] {
-    let stats = &info.stats;
+/// nanoseconds; loopback cells; cells of CLP 1 sent and delivered; slots reserved to send and to
+/// receive, from which follow those that are unoccupied.
+fn row(info: &ConnectionInfo) -> [u64; 16] {
+    let (stats, slots) = (&info.stats, &info.slots);
     [
         info.number.into(),
         stats.cells_transmitted,
@@ -125,7 +130,22 @@ fn row(info: &ConnectionInfo) -> [u64; 12] {
         stats.client_faults,
         stats.delays.max_ns,
         stats.cells_answered,
+        stats.cells_transmitted_clp1,
+        stats.cells_delivered_clp1,
+        slots.transmit.reserved,
+        slots.receive.reserved,
     ]
+}
+
+fn abr(old: &ConnectionInfo, new: &ConnectionInfo) -> Option<(u32, u32, u32, &'static str, u64)> {
+    let abr = new.stats.abr.filter(|abr| old.stats.abr != Some(*abr))?;
+    Some((
+        new.number,
+        abr.allowed_cell_s,
+        abr.floor_cell_s,
+        abr.reason.name(),
+        abr.changed_ns,
+    ))
 }
 
 fn discards<'i>(
@@ -154,6 +174,8 @@ fn json(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cellgate::{AbrStats, RateReason};
+
     use super::*;
     use crate::metrics::tests::stats;
 
@@ -188,11 +210,24 @@ mod tests {
         };
         first.stats.pdus_delivered = 8;
         first.stats.cells_discarded.add(Discard::BufferFull, 3);
+        first.stats.cells_delivered_clp1 = 2;
+        first.slots.transmit.reserved = 4;
+        first.stats.abr = Some(AbrStats {
+            allowed_cell_s: 9,
+            floor_cell_s: 5,
+            reason: RateReason::ExplicitRate,
+            changed_ns: 6,
+            ..AbrStats::default()
+        });
         second.pid = Some(7);
         let told: Value = serde_json::from_str(&changes(&before, &now).unwrap()).unwrap();
         assert_eq!(
             told["rows"],
-            serde_json::json!([[1, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0]])
+            serde_json::json!([[1, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2, 4, 0]])
+        );
+        assert_eq!(
+            told["abr"],
+            serde_json::json!([[1, 9, 5, "explicit_rate", 6]])
         );
         let place = Discard::BufferFull as u64;
         assert_eq!(told["discards"], serde_json::json!([[1, place, 0, 3]]));

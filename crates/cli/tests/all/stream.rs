@@ -346,7 +346,7 @@ fn what_a_socket_brings_is_sent() {
 fn json_tells_all_of_both_ends() {
     let daemon = Daemon::start_beside(DAEMON);
     let mut way = way(&daemon, "0.46");
-    way.send = vec!["--time", "1"];
+    way.send = vec!["--time", "1", "--cpu", "0s"];
     let told = way.play("test:10,1M", "test:10");
     let keys = |value: &Value| -> Vec<String> {
         value
@@ -437,8 +437,19 @@ fn json_tells_all_of_both_ends() {
             "strange",
         ]
     );
-    let cpu = told.received["scheduling"].as_str().unwrap();
-    assert!(cpu.contains("CPU time"), "{cpu}");
+    // Each end has a class: one that asks for nothing that of any program.
+    let [sent, received] =
+        [&told.sent, &told.received].map(|told| told["scheduling"].as_str().unwrap());
+    assert!(sent.starts_with("class other, nice "), "{sent}");
+    assert!(
+        sent.ends_with("no CPU time of its own was asked for"),
+        "{sent}"
+    );
+    let classes = ["class fifo 5", "class deadline ", "class other, nice "];
+    assert!(
+        classes.iter().any(|class| received.starts_with(class)) && received.contains("CPU time"),
+        "{received}"
+    );
 }
 
 #[test]

@@ -287,7 +287,7 @@ fn a_process_of_an_instrument_started_by_hand_ends() {
 }
 
 #[test]
-fn a_file_outlives_bit_errors_and_the_death_of_its_receiver() {
+fn a_file_and_a_video_share_a_line_with_bit_errors_and_the_files_receiver_dies() {
     let Some((output, printed)) = demo("demo_terminal", &["--terminal", "--json"]) else {
         return;
     };
@@ -301,4 +301,31 @@ fn a_file_outlives_bit_errors_and_the_death_of_its_receiver() {
     let again = number("sent_again") / 1_984.0;
     assert!((0.8..1.2).contains(&(again / lost)), "{printed}");
     assert!(number("sent_twice") > 0.0, "{printed}");
+    assert_eq!(printed["blake3_sent"], printed["blake3_there"]);
+    loses_what_the_line_has_damaged(&printed["video"]);
+}
+
+/// The video's rules again, from the printed numbers alone.
+fn loses_what_the_line_has_damaged(video: &Value) {
+    let of = |key: &str| number(&video[key]);
+    assert_eq!(of("frames_late") + of("packets_late"), 0, "{video}");
+    assert_eq!(
+        of("frames_on_time") + of("frames_missing"),
+        of("frames"),
+        "{video}"
+    );
+    let (cells, line) = (&video["cells"], &video["line"]);
+    // Two packets in eight cells.
+    assert_eq!(number(&cells["sent"]), 4 * of("packets_sent"), "{video}");
+    let lost = number(&cells["sent"]) - number(&cells["delivered"]);
+    assert_eq!(lost, 4 * of("packets_lost"), "{video}");
+    let differences = cells["differences"].as_array().expect("a list");
+    let named: u64 = differences.iter().map(|one| number(&one["cells"])).sum();
+    let missing = number(&cells["missing"]);
+    assert_eq!(named + missing, lost, "{video}");
+    assert!(missing <= number(&line["header_errors"]), "{video}");
+    // Some 25 of 20,000 PDUs.
+    assert!((4..60).contains(&(of("packets_lost") / 2)), "{video}");
+    let ppb = video["clock_ppb"].as_i64().expect("a number");
+    assert!((10_000..300_000).contains(&ppb), "{video}");
 }

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,10 +15,12 @@ use crate::daemon::{Daemon, await_line, ends};
 
 const BROWSER: &str = "/usr/bin/chromium";
 
+/// What arrives at `a` passes a bottleneck, which ABR has to follow.
 const CONNECTIONS: &str = r#"
 [[interface]]
 name = "a"
 link.memory.peer = "b"
+line = "rate 20000 queue 4000 efci 100"
 [[interface]]
 name = "b"
 link.memory.peer = "a"
@@ -34,6 +36,12 @@ contract = "ubr,aal5:max_sdu=1500"
 [[connection]]
 address = "b.0.41"
 contract = "ubr,aal5:max_sdu=1500"
+[[connection]]
+address = "a.0.42"
+contract = "abr,aal5:pcr=100000,min_pcr=1000,icr=5000,rif=1/512,rdf=1/32,max_sdu=1496"
+[[connection]]
+address = "b.0.42"
+contract = "abr,aal5:pcr=100000,min_pcr=1000,icr=5000,rif=1/512,rdf=1/32,max_sdu=1496"
 "#;
 
 /// A port that nobody listens at.
@@ -86,9 +94,8 @@ fn state(address: SocketAddr) -> Value {
     serde_json::from_str(&body).expect("JSON")
 }
 
-#[test]
-fn a_browser_sees_what_the_daemon_tells() {
-    const NAME: &str = "page_numbers";
+/// The scripts that drive a browser, where there is one.
+fn browser(name: &str) -> Option<PathBuf> {
     let scripts = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../page/browser"));
     for needed in [
         Path::new(BROWSER),
@@ -96,9 +103,18 @@ fn a_browser_sees_what_the_daemon_tells() {
     ] {
         if !needed.exists() {
             let needed = needed.display();
-            return println!("skipped {NAME}: {needed} is not there (docs/page.md says how)");
+            println!("skipped {name}: {needed} is not there (docs/page.md says how)");
+            return None;
         }
     }
+    Some(scripts.to_owned())
+}
+
+#[test]
+fn a_browser_sees_what_the_daemon_tells() {
+    let Some(scripts) = browser("page_numbers") else {
+        return;
+    };
     let mut daemon = Daemon::start(CONNECTIONS);
     let address = port();
     let mut page_of_it = Some(page(&daemon, address));
@@ -290,23 +306,69 @@ fn the_slider_changes_nothing_of_the_two_streams() {
     println!("skipped {NAME}: void {NAME}: {why}");
 }
 
-/// A demo that is steered: what must not be, and is no fault of the adapter.
-fn steered() -> Result<(), String> {
+/// A demo, and what it prints.
+fn demo(arguments: &[&str]) -> (Process, BufReader<ChildStdout>) {
     let demo = Command::new(env!("CARGO_BIN_EXE_cellgate"))
-        .args(["demo", "--page", "127.0.0.1:0"])
+        .arg("demo")
+        .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
     let mut demo = Process(demo);
-    let mut printed = BufReader::new(demo.0.stdout.take().expect("it is piped"));
+    let printed = demo.0.stdout.take().expect("it is piped");
+    (demo, BufReader::new(printed))
+}
+
+/// The next line that begins so.
+fn line_of(printed: &mut impl BufRead, begin: &str) -> String {
     let mut line = String::new();
-    while !line.starts_with("open ") {
+    while !line.starts_with(begin) {
         line.clear();
-        assert!(
-            printed.read_line(&mut line).expect("a line") > 0,
-            "it has ended"
-        );
+        let read = printed.read_line(&mut line).expect("a line");
+        assert!(read > 0, "it has ended before `{begin}`");
     }
+    line
+}
+
+#[test]
+fn a_browser_sees_the_file_and_the_video_of_the_demo() {
+    const NAME: &str = "page_terminal";
+    let Some(scripts) = browser(NAME) else {
+        return;
+    };
+    let _alone = crate::daemon::alone();
+    let (mut demo, mut printed) = demo(&["--terminal", "--page", "127.0.0.1:0"]);
+    let line = line_of(&mut printed, "open ");
+    let url = line.trim().trim_start_matches("open ");
+    let url = url.split(';').next().expect("an address");
+    let shots = std::env::var_os("CELLGATE_SCREENSHOTS");
+    let shots = shots.map_or_else(std::env::temp_dir, PathBuf::from);
+    let status = Command::new("node")
+        .arg(scripts.join("both.mjs"))
+        .envs([("PAGE", url), ("CHROMIUM", BROWSER)])
+        .env("SHOTS", shots)
+        .status();
+    assert!(status.expect("node starts").success());
+    // It begins again, until somebody ends it, and says how it was.
+    line_of(&mut printed, "the line");
+    let said = line_of(&mut printed, "  with a wrong header");
+    assert!(said.contains(char::is_numeric), "{said}");
+    kill_process(Pid::from_child(&demo.0), Signal::INT).expect("it runs");
+    let mut verdict = String::new();
+    printed.read_to_string(&mut verdict).expect("what it says");
+    let status = ends(&mut demo.0).expect("it ends");
+    let Some((_, why)) = verdict.split_once("VOID: ") else {
+        assert!(verdict.contains("PASS: the file arrived"), "{verdict}");
+        assert!(status.success(), "{status}");
+        return println!("ran {NAME}");
+    };
+    println!("void {NAME}: {}", why.replace('\n', " "));
+}
+
+/// A demo that is steered: what must not be, and is no fault of the adapter.
+fn steered() -> Result<(), String> {
+    let (mut demo, mut printed) = demo(&["--page", "127.0.0.1:0"]);
+    let line = line_of(&mut printed, "open ");
     let url = line
         .trim()
         .strip_prefix("open http://")

@@ -109,7 +109,7 @@ pub mod counters {
     /// Octets of a resource's record.
     pub const RESOURCE_LEN: usize = 96;
     /// Octets of a connection's record.
-    pub const RECORD_LEN: usize = 768;
+    pub const RECORD_LEN: usize = 832;
 }
 
 /// Where one queue keeps its words and slots. Head and slots are in the producer's file, the tail

@@ -39,8 +39,8 @@ pub use neighbours::{
 };
 pub(crate) use neighbours::{beginning, spans_of_cpus};
 pub use scheduling::{
-    ADAPTER_FIFO, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session, die_with_parent,
-    lock_memory, name_thread, note_wake_up, pin_thread, schedule,
+    ADAPTER_FIFO, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session, class_of_thread,
+    die_with_parent, lock_memory, name_thread, note_wake_up, pin_thread, schedule,
 };
 pub use signals::{Heard, Signals};
 pub(crate) use socket::is_read;

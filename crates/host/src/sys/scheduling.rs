@@ -297,6 +297,12 @@ pub(super) fn policy() -> String {
     }
 }
 
+/// The class of the calling thread and its nice value, for people.
+pub fn class_of_thread() -> String {
+    let nice = rustix::process::getpriority_process(None).unwrap_or(0);
+    format!("class {}, nice {nice}", policy())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

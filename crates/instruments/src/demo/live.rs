@@ -1,6 +1,6 @@
 //! What is shown while a phase runs.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use cellgate_core::Time;
@@ -16,11 +16,17 @@ use crate::flood::report::{million, per_second};
 use crate::flood::sender::Task;
 use crate::flood::stage::{Stage, Watch};
 
-/// A table on a terminal, drawn over and over.
+/// What stands on a terminal for as long as nothing else does, drawn over and over.
+#[derive(Default)]
+pub(super) struct Canvas {
+    lines: usize,
+}
+
+/// A table of a phase.
 #[derive(Default)]
 pub(super) struct Screen {
     last: Option<Reading>,
-    lines: usize,
+    canvas: Canvas,
 }
 
 struct Reading {
@@ -46,7 +52,7 @@ impl Watch for Screen {
         };
         if let Some(last) = self.last.as_ref().filter(|last| last.run == now.run) {
             let text = table(stage, phase, task, last, &now);
-            self.draw(&text);
+            self.canvas.draw(&text);
         }
         self.last = Some(now);
         Ok(())
@@ -54,15 +60,27 @@ impl Watch for Screen {
 }
 
 impl Screen {
-    /// Draws over what was drawn last. Nobody who cannot see it misses anything.
-    fn draw(&mut self, text: &str) {
+    /// Takes the table away.
+    pub(super) fn clear(&mut self) {
+        self.canvas.clear();
+    }
+}
+
+impl Canvas {
+    /// None where nobody sees it, who misses nothing.
+    pub(super) fn on_terminal() -> Option<Self> {
+        std::io::stderr().is_terminal().then(Self::default)
+    }
+
+    /// Draws over what was drawn last.
+    pub(super) fn draw(&mut self, text: &str) {
         self.clear();
         let mut err = std::io::stderr().lock();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
         self.lines = text.lines().count();
     }
 
-    /// Takes the table away.
+    /// Takes it away.
     pub(super) fn clear(&mut self) {
         if self.lines > 0 {
             //  ECMA-48: cursor up, to the first column, erase to the end of the screen.

@@ -36,7 +36,8 @@ use live::Screen;
 #[command(after_long_help = "\
 Examples:
   $ cellgate demo
-  $ cellgate demo --sweep --plot flood.svg")]
+  $ cellgate demo --sweep --plot flood.svg
+  $ cellgate demo --terminal")]
 pub struct Args {
     /// How long each phase lasts, in seconds [default: 3; with --sweep 1]
     #[arg(long, value_name = "N", value_parser = seconds)]
@@ -65,16 +66,17 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000),
           conflicts_with_all = ["sweep", "plot", "shared_port"])]
     transmit: Option<u32>,
-    /// Instead of the phases: a file over a line with bit errors, its receiver killed on the way
+    /// Instead of the phases: a file and a video over one line with bit errors; the file's receiver
+    /// is killed on the way
     #[arg(long, conflicts_with_all = ["seconds", "sweep", "plot", "shared_port", "control_pairs",
           "transmit", "hazard", "idle", "link"])]
     terminal: bool,
-    /// Instead of the phases: all of it in a browser, as long as you like, and you send the flood.
-    /// At IP:PORT of this machine
+    /// Instead of the phases: all of it in a browser, as long as you like, and you send the flood;
+    /// with --terminal, the file and the video, again and again. At IP:PORT of this machine
     #[cfg(feature = "page")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:8080",
           conflicts_with_all = ["seconds", "sweep", "plot", "shared_port", "control_pairs",
-          "transmit", "hazard", "link", "terminal"])]
+          "transmit", "hazard", "link"])]
     page: Option<std::net::SocketAddr>,
     /// The adapter's idle mode: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
@@ -110,7 +112,12 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// A process that cannot be started, or that has ended too early.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.terminal {
-        return terminal::run(Voice { json: args.json });
+        let voice = Voice { json: args.json };
+        #[cfg(feature = "page")]
+        if let Some(address) = args.page {
+            return terminal::shown(voice, address);
+        }
+        return terminal::run(voice);
     }
     #[cfg(feature = "page")]
     if let Some(address) = args.page {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cellgate::{CellRate, ConnectionInfo, Discard};
+use cellgate::{CellRate, ConnectionInfo, Discard, RateReason};
 
 use crate::watch::Look;
 
@@ -19,8 +19,13 @@ pub(super) fn page(seen: Result<&Look, &str>, nonce: &str) -> String {
         .iter()
         .map(|reason| format!("[\"{}\",\"{}\"],", reason.name(), reason.meaning()))
         .collect();
+    let reasons: String = RateReason::ALL
+        .iter()
+        .map(|reason| format!("{}:\"{}\",", reason.name(), reason.meaning()))
+        .collect();
     PAGE.replace("{nonce}", nonce)
         .replace("/*meanings*/", &meanings)
+        .replace("/*reasons*/", &reasons)
         .replace("<!--status-->", &status)
         .replace("<!--rows-->", &rows)
 }
@@ -91,7 +96,8 @@ mod tests {
         assert!(!page.contains("<script>alert"));
         assert!(page.contains("&lt;script&gt;alert(&#39;&amp;&#39;)"));
         assert!(page.contains("<th scope=\"row\">lo.0.32</th>"));
-        for left in ["{nonce}", "<!--", "/*meanings*/"] {
+        assert!(page.contains("unused:\"it was not used for a while\","));
+        for left in ["{nonce}", "<!--", "/*meanings*/", "/*reasons*/"] {
             assert!(!page.contains(left), "{left}");
         }
         assert!(super::page(Err("no server"), "0").contains("no server"));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cellgate::{
-    AdapterInfo, ConnectionInfo, DiscardCounts, Histogram, Histograms, InterfaceInfo,
+    AbrStats, AdapterInfo, ConnectionInfo, DiscardCounts, Histogram, Histograms, InterfaceInfo,
     InterfaceState, Resource, ResourceInfo,
 };
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -92,7 +92,7 @@ const OF_INTERFACE: Families<InterfaceInfo, 4> = [
 ];
 
 #[rustfmt::skip]
-const OF_CONNECTION: Families<ConnectionInfo, 22> = [
+const OF_CONNECTION: Families<ConnectionInfo, 24> = [
     ((Gauge, "at_risk", "", "1 where a guarantee cannot be kept for the time being"),
         |info| Some(flag(info.at_risk()))),
     ((Gauge, "can_grow", "", "1 where more was offered and not answered"),
@@ -135,6 +135,10 @@ const OF_CONNECTION: Families<ConnectionInfo, 22> = [
         |info| Some(info.slots.receive.reserved as f64)),
     ((Counter, "receive_unoccupied", CELLS, "Reserved slots to receive without a cell"),
         |info| Some(info.slots.receive.unoccupied as f64)),
+    ((Gauge, "allowed_rate", CELLS_PER_S, "ABR: the rate that the network allows now (ACR)"),
+        |info| Some(info.stats.abr?.allowed_cell_s.into())),
+    ((Gauge, "floor_rate", CELLS_PER_S, "ABR: the rate below which that never falls (MCR)"),
+        |info| Some(info.stats.abr?.floor_cell_s.into())),
     ((Counter, "client_faults", "", "Descriptors and indices that cannot be"),
         |info| Some(info.stats.client_faults as f64)),
 ];
@@ -310,6 +314,56 @@ pub(super) fn connections(
             for (reason, count) in counts(info).iter() {
                 let mut labels = labels.clone();
                 labels.push(("reason", reason.name().to_owned()));
+                sample(&mut family, Counter, &labels, count as f64)?;
+            }
+        }
+    }
+    of_abr(encoder, all)
+}
+
+/// A family of RM cells: name, help, label, and the counts of each word of it.
+type RmFamily = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&AbrStats) -> Vec<(&'static str, u64)>,
+);
+
+#[rustfmt::skip]
+const OF_ABR: [RmFamily; 3] = [
+    ("rm_transmitted", "ABR: RM cells sent", "direction",
+        |abr| vec![("forward", abr.forward_sent), ("backward", abr.backward_sent)]),
+    ("rm_received", "ABR: RM cells taken", "direction",
+        |abr| vec![("forward", abr.forward_received), ("backward", abr.backward_received)]),
+    ("rm_distrusted", "ABR: RM cells thrown away, or that had no say beyond the contract", "reason",
+        |abr| vec![
+            ("crc_error", abr.crc_error),
+            ("wrong_protocol", abr.wrong_protocol),
+            ("too_many", abr.too_many),
+            ("unasked", abr.unasked),
+            ("below_floor", abr.below_floor),
+        ]),
+];
+
+/// The RM cells of connections that have some.
+fn of_abr(
+    encoder: &mut DescriptorEncoder<'_>,
+    all: &[(Labels, ConnectionInfo)],
+) -> Result<(), fmt::Error> {
+    let those = all.iter();
+    let those = those.filter_map(|(labels, info)| Some((labels, info.stats.abr.as_ref()?)));
+    let those: Vec<_> = those.collect();
+    if those.is_empty() {
+        return Ok(());
+    }
+    for (name, help, label, counts) in OF_ABR {
+        let (name, unit) = (format!("cellgate_connection_{name}"), unit_of(CELLS));
+        let (help, kind) = (format!("{help}."), MetricType::Counter);
+        let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), kind)?;
+        for (labels, abr) in &those {
+            for (word, count) in counts(abr) {
+                let mut labels = (*labels).clone();
+                labels.push((label, word.to_owned()));
                 sample(&mut family, Counter, &labels, count as f64)?;
             }
         }

@@ -8,7 +8,7 @@ pub(crate) mod tests;
 
 use std::fmt;
 
-use cellgate::{Address, ConnectionInfo, ConnectionSlots, VcStats};
+use cellgate::{AbrStats, Address, ConnectionInfo, ConnectionSlots, VcStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -128,6 +128,10 @@ fn sum(one: &VcStats, other: &VcStats) -> VcStats {
         pdus_transmitted: one.pdus_transmitted + other.pdus_transmitted,
         pdus_crossed: one.pdus_crossed + other.pdus_crossed,
         client_faults: one.client_faults + other.client_faults,
+        abr: match (one.abr, other.abr) {
+            (Some(one), Some(other)) => Some(sum_abr(&one, &other)),
+            (one, other) => one.or(other),
+        },
         ..*one
     };
     for (reason, count) in other.cells_discarded.iter() {
@@ -137,4 +141,22 @@ fn sum(one: &VcStats, other: &VcStats) -> VcStats {
         sum.pdus_discarded.add(reason, count);
     }
     sum
+}
+
+fn sum_abr(one: &AbrStats, other: &AbrStats) -> AbrStats {
+    AbrStats {
+        allowed_cell_s: one.allowed_cell_s.saturating_add(other.allowed_cell_s),
+        floor_cell_s: one.floor_cell_s.saturating_add(other.floor_cell_s),
+        forward_sent: one.forward_sent + other.forward_sent,
+        backward_sent: one.backward_sent + other.backward_sent,
+        forward_received: one.forward_received + other.forward_received,
+        backward_received: one.backward_received + other.backward_received,
+        replaced: one.replaced + other.replaced,
+        crc_error: one.crc_error + other.crc_error,
+        wrong_protocol: one.wrong_protocol + other.wrong_protocol,
+        too_many: one.too_many + other.too_many,
+        unasked: one.unasked + other.unasked,
+        below_floor: one.below_floor + other.below_floor,
+        ..*one
+    }
 }

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use cellgate::{
-    AdapterInfo, Discard, HeaderForm, Histogram, Histograms, InterfaceCounts, InterfaceInfo,
-    InterfaceSpec, InterfaceState, Link, Priority, Resource, ResourceInfo, RestInfo,
+    AbrStats, AdapterInfo, Discard, HeaderForm, Histogram, Histograms, InterfaceCounts,
+    InterfaceInfo, InterfaceSpec, InterfaceState, Link, Priority, Resource, ResourceInfo, RestInfo,
 };
 
 use super::*;
@@ -231,6 +231,62 @@ fn connections_beyond_a_number_have_one_sum() {
 }
 
 #[test]
+fn abr_has_its_rates_and_its_rm_cells_by_connection_and_in_the_sum() {
+    let mut stats = stats();
+    let none = text(&stats, PER_VC);
+    assert!(
+        !none.contains("_rm_") && !none.contains("_floor_"),
+        "{none}"
+    );
+    let abr = AbrStats {
+        allowed_cell_s: 9,
+        floor_cell_s: 5,
+        forward_sent: 1,
+        backward_sent: 2,
+        forward_received: 3,
+        backward_received: 4,
+        crc_error: 6,
+        wrong_protocol: 7,
+        too_many: 8,
+        unasked: 10,
+        below_floor: 11,
+        ..AbrStats::default()
+    };
+    stats.connections[0].stats.abr = Some(abr);
+    let one = text(&stats, PER_VC);
+    // Two rates, and two, two and five counts.
+    assert_eq!(check(&one).unwrap(), check(&none).unwrap() + 2 + 9);
+    stats.connections[1].stats.abr = Some(abr);
+    let both = text(&stats, 0);
+    check(&both).unwrap();
+    let (alone, others) = (
+        "number=\"1\",address=\"lo.0.32\",uid=\"1000\"",
+        "address=\"others\"",
+    );
+    for (name, label, value) in [
+        ("allowed_rate_cells_per_second", "", 9),
+        ("floor_rate_cells_per_second", "", 5),
+        ("rm_transmitted_cells_total", ",direction=\"forward\"", 1),
+        ("rm_transmitted_cells_total", ",direction=\"backward\"", 2),
+        ("rm_received_cells_total", ",direction=\"forward\"", 3),
+        ("rm_received_cells_total", ",direction=\"backward\"", 4),
+        ("rm_distrusted_cells_total", ",reason=\"crc_error\"", 6),
+        ("rm_distrusted_cells_total", ",reason=\"wrong_protocol\"", 7),
+        ("rm_distrusted_cells_total", ",reason=\"too_many\"", 8),
+        ("rm_distrusted_cells_total", ",reason=\"unasked\"", 10),
+        ("rm_distrusted_cells_total", ",reason=\"below_floor\"", 11),
+    ] {
+        for (text, of, times) in [(&one, alone, 1), (&both, others, 2)] {
+            let line = format!(
+                "cellgate_connection_{name}{{{of}{label}}} {}.0\n",
+                value * times
+            );
+            assert!(text.contains(&line), "{line}{text}");
+        }
+    }
+}
+
+#[test]
 fn the_check_finds_mistakes() {
     let good = "# HELP cellgate_a_cells Help.\n# TYPE cellgate_a_cells counter\n\
                 # UNIT cellgate_a_cells cells\ncellgate_a_cells_total{b=\"c\"} 1\n# EOF\n";
@@ -306,6 +362,7 @@ fn the_dashboard_and_the_alerts_have_the_names_that_there_are() {
     let mut stats = stats();
     let (one, rate) = (&mut stats.connections[0], cellgate::CellRate::new(1));
     (one.transmit, one.receive) = (rate, rate);
+    one.stats.abr = Some(AbrStats::default());
     stats.interfaces[0].counts.datagrams = Some(Default::default());
     let plain = plain(&text(&stats, PER_VC));
     let samples = plain.lines().filter(|line| !line.starts_with('#'));

@@ -29,6 +29,17 @@ pub enum RateReason {
 }
 
 impl RateReason {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Initial,
+        Self::Increase,
+        Self::Congestion,
+        Self::ExplicitRate,
+        Self::Silence,
+        Self::Unused,
+        Self::Contract,
+    ];
+
     /// As users read it.
     pub const fn name(self) -> &'static str {
         match self {

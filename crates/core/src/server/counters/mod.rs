@@ -219,8 +219,8 @@ mod tests {
     use core::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::adapter::{Discard, PortIndex};
-    use crate::contract::{CellRate, Slots};
+    use crate::adapter::{AbrStats, Discard, PortIndex};
+    use crate::contract::{CellRate, RateReason, Slots};
     use crate::server::{
         Histogram, Histograms, Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link,
         Resource, RestInfo, SharedCpu,
@@ -272,6 +272,25 @@ mod tests {
         }
     }
 
+    fn abr() -> AbrStats {
+        AbrStats {
+            allowed_cell_s: 60,
+            floor_cell_s: 61,
+            reason: RateReason::Silence,
+            changed_ns: 62,
+            forward_sent: 63,
+            backward_sent: 64,
+            forward_received: 65,
+            backward_received: 66,
+            replaced: 67,
+            crc_error: 68,
+            wrong_protocol: 69,
+            too_many: 70,
+            unasked: 71,
+            below_floor: 72,
+        }
+    }
+
     fn info(number: u32) -> ConnectionInfo {
         let mut stats = VcStats {
             cells_received: 1,
@@ -287,6 +306,7 @@ mod tests {
             client_faults: 11,
             cells_transmitted_clp1: 3,
             cells_delivered_clp1: 1,
+            abr: (number == 1).then(abr),
             ..VcStats::default()
         };
         stats.delays.max_ns = 12;
@@ -471,6 +491,7 @@ mod tests {
             pid: 0,
             guaranteed: false,
             permanent: true,
+            stats: info(2).stats,
             ..first.clone()
         };
         assert_eq!(snapshot.records, [first, second]);
@@ -496,7 +517,7 @@ mod tests {
     #[test]
     fn a_reader_that_meets_the_writer_has_nothing() {
         // Two words and four counts, then those of the record; the writer loads one itself.
-        for meets_at in 2..=80 {
+        for meets_at in 2..=100 {
             let file = File::new();
             write_counters(&file, file.len(), Time::ZERO, of([1]));
             file.loads.set(0);

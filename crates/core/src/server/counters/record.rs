@@ -1,8 +1,8 @@
 //! The words of each kind of record.
 
 use super::{CounterRecord, InterfaceRecord};
-use crate::adapter::{DiscardCounts, PortStats, VcStats};
-use crate::contract::Slots;
+use crate::adapter::{AbrStats, DiscardCounts, PortStats, VcStats};
+use crate::contract::{RateReason, Slots};
 use crate::queue::Words;
 use crate::queue::layout::counters::{ADAPTER_LEN, INTERFACE_LEN, RECORD_LEN, RESOURCE_LEN};
 use crate::server::{
@@ -19,6 +19,8 @@ const GUARANTEED: u64 = 1;
 const PERMANENT: u64 = 2;
 const AT_RISK: u64 = 4;
 const CAN_GROW: u64 = 8;
+/// The record has what ABR has counted.
+const ABR: u64 = 16;
 
 const UP: u64 = 1;
 const CARRIES: u64 = 2;
@@ -132,6 +134,7 @@ impl Shows for ConnectionInfo {
             (self.permanent, PERMANENT),
             (self.at_risk(), AT_RISK),
             (self.offer.is_some(), CAN_GROW),
+            (self.stats.abr.is_some(), ABR),
         ]));
         to.words([self.transmit, self.receive].map(|of| of.map_or(0, |rate| rate.cell_s().into())));
         let stats = &self.stats;
@@ -157,6 +160,24 @@ impl Shows for ConnectionInfo {
         to.words(stats.delays.counts);
         to.words(stats.cells_discarded.iter().map(|(_, count)| count));
         to.words(stats.pdus_discarded.iter().map(|(_, count)| count));
+        let abr = stats.abr.unwrap_or_default();
+        let reason = RateReason::ALL.iter().position(|one| *one == abr.reason);
+        to.words([
+            abr.allowed_cell_s.into(),
+            abr.floor_cell_s.into(),
+            reason.unwrap_or(0) as u64,
+            abr.changed_ns,
+            abr.forward_sent,
+            abr.backward_sent,
+            abr.forward_received,
+            abr.backward_received,
+            abr.replaced,
+            abr.crc_error,
+            abr.wrong_protocol,
+            abr.too_many,
+            abr.unasked,
+            abr.below_floor,
+        ]);
     }
 }
 
@@ -177,12 +198,13 @@ impl Record for CounterRecord {
             can_grow: flags & CAN_GROW != 0,
             transmit_cell_s,
             receive_cell_s,
-            ..counted(from)
+            ..counted(from, flags & ABR != 0)
         }
     }
 }
 
-fn counted<W: Words>(from: &mut Reader<'_, W>) -> CounterRecord {
+/// What has happened, and what ABR has counted if the connection `has_abr`.
+fn counted<W: Words>(from: &mut Reader<'_, W>, has_abr: bool) -> CounterRecord {
     // In the order in which they are written.
     let mut stats = VcStats {
         cells_transmitted: from.word(),
@@ -205,6 +227,7 @@ fn counted<W: Words>(from: &mut Reader<'_, W>) -> CounterRecord {
     stats.delays.counts = from.words();
     stats.cells_discarded = DiscardCounts::from(from.words());
     stats.pdus_discarded = DiscardCounts::from(from.words());
+    stats.abr = has_abr.then(|| abr(from));
     let slots = |[reserved, unoccupied]: [u64; 2], cells: u64, clp1: u64| Slots {
         reserved,
         clp0: cells.saturating_sub(clp1),
@@ -222,6 +245,28 @@ fn counted<W: Words>(from: &mut Reader<'_, W>) -> CounterRecord {
             receive: slots(receive, stats.cells_delivered, stats.cells_delivered_clp1),
         },
         ..CounterRecord::default()
+    }
+}
+
+fn abr<W: Words>(from: &mut Reader<'_, W>) -> AbrStats {
+    let [allowed, floor, reason, changed_ns] = from.words();
+    let reason = usize::try_from(reason).ok();
+    let reason = reason.and_then(|reason| RateReason::ALL.get(reason));
+    AbrStats {
+        allowed_cell_s: allowed as u32,
+        floor_cell_s: floor as u32,
+        reason: reason.copied().unwrap_or_default(),
+        changed_ns,
+        forward_sent: from.word(),
+        backward_sent: from.word(),
+        forward_received: from.word(),
+        backward_received: from.word(),
+        replaced: from.word(),
+        crc_error: from.word(),
+        wrong_protocol: from.word(),
+        too_many: from.word(),
+        unasked: from.word(),
+        below_floor: from.word(),
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use cellgate::{Connection, Error, Indication};
 use cellgate_core::TimeWord;
 use cellgate_core::contract::{Aal, TrafficContract};
+use cellgate_host::sys::class_of_thread;
 use cellgate_report::output::Exit;
 use clap::{Args, Subcommand};
 
@@ -43,15 +44,19 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     }
 }
 
-/// How an end is scheduled, in words: with CPU time of its own, if the server may give it.
+/// How an end is scheduled, in words: its class, which is a real-time one as long as it keeps to
+/// CPU time of its own, if the server may give it.
 fn scheduled(connection: &Connection, cpu: TimeWord) -> String {
     if cpu.0 == 0 {
-        return "no CPU time of its own was asked for".to_owned();
+        return format!(
+            "{}: no CPU time of its own was asked for",
+            class_of_thread()
+        );
     }
     let told = connection.reserve_cpu(Duration::from_nanos(cpu.0), PERIOD);
     match told {
-        Ok(scheduling) => format!("{cpu} of CPU time in each 10ms: {scheduling}"),
-        Err(error) => format!("no CPU time of its own: {error}"),
+        Ok(scheduling) => format!("class {scheduling}: {cpu} of CPU time in each 10ms"),
+        Err(error) => format!("{}: no CPU time of its own: {error}", class_of_thread()),
     }
 }
 

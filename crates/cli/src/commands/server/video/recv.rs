@@ -185,7 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             counts.released
         );
     }
-    eprintln!("{}", line(&counts, &present));
+    eprintln!("{}", line(&counts, &present, None));
     if lost.pdus() > 0 {
         eprintln!("cellgate: {}", lost.words());
     }
@@ -268,7 +268,8 @@ impl Player {
                 heed(connection, args.cpu)?;
                 let present = self.present(now);
                 self.sink.tell(self.playout.counts(), &present);
-                eprintln!("{}", line(self.playout.counts(), &present));
+                let shown = self.sink.shown();
+                eprintln!("{}", line(self.playout.counts(), &present, shown));
             }
             let next = self.playout.next_deadline();
             let is_silent = args.timeout.is_some_and(|most| heard.elapsed() >= most);

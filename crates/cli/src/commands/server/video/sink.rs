@@ -232,6 +232,14 @@ impl Sink {
         }
     }
 
+    /// What a display has seen so far.
+    pub(super) fn shown(&self) -> Option<&DisplayCounts> {
+        match self {
+            Self::Display(display) => Some(display.counts()),
+            _ => None,
+        }
+    }
+
     /// Packets, or datagrams, that the player had no room for or refused.
     pub(super) fn dropped(&self) -> u64 {
         match self {

@@ -1,6 +1,6 @@
 //! What a receiver says while it runs.
 
-use cellgate_core::terminal::video::{PlayoutCounts, Recovery};
+use cellgate_core::terminal::video::{DisplayCounts, PlayoutCounts, Recovery};
 
 use super::Once;
 
@@ -20,10 +20,21 @@ pub(super) struct Present {
     pub(super) rate_ppb: i64,
 }
 
-/// The live line.
-pub(super) fn line(counts: &PlayoutCounts, present: &Present) -> String {
+/// The live line, with the frames that a display has judged.
+pub(super) fn line(
+    counts: &PlayoutCounts,
+    present: &Present,
+    shown: Option<&DisplayCounts>,
+) -> String {
+    let frames = shown.map(|shown| {
+        format!(
+            "frames {} on time, {} late, {} missing; ",
+            shown.on_time, shown.late, shown.missing
+        )
+    });
+    let frames = frames.unwrap_or_default();
     format!(
-        "{} packets, {} lost, {} late, {} early, {} under, {} over; {:.1} ms held, \
+        "{frames}{} packets, {} lost, {} late, {} early, {} under, {} over; {:.1} ms held, \
          clock {:+.3} ppm, output {:+.3}",
         counts.packets,
         counts.lost_packets,
@@ -79,8 +90,19 @@ mod tests {
             clock_ppb: -99_875,
             rate_ppb: 12,
         };
-        let line = line(&counts, &present);
-        assert!(line.len() <= 160, "{line}");
+        let shown = DisplayCounts {
+            on_time: 12_345,
+            missing: 67,
+            ..DisplayCounts::default()
+        };
+        let judged = line(&counts, &present, Some(&shown));
+        assert!(
+            judged.starts_with("frames 12345 on time, 0 late, 67 missing; 1234567 packets"),
+            "{judged}"
+        );
+        assert!(judged.len() <= 160, "{judged}");
+        let line = line(&counts, &present, None);
+        assert!(line.starts_with("1234567 packets"), "{line}");
         assert!(line.contains("3 late"), "{line}");
         assert!(line.contains("clock -99.875 ppm, output +0.012"), "{line}");
     }
