@@ -299,17 +299,7 @@ fn the_recovered_clock_follows_the_senders_for_hours() {
                 seen.most
             );
             assert_eq!(is_whole(&seen.counts), Ok(()), "{recovery:?} {ppm}");
-            let mut steady = seen;
-            // Of 20,000 windows of occupancy a few are worse than all of two hours.
-            if recovery == Recovery::Occupancy && hours() > 2 {
-                assert!(
-                    steady.clock_off_ppb <= 2_000,
-                    "{} ppb",
-                    steady.clock_off_ppb
-                );
-                steady.clock_off_ppb = 0;
-            }
-            assert_eq!(is_steady(&steady, 100 * MS), Ok(()), "{recovery:?} {ppm}");
+            assert_eq!(is_steady(&seen, 100 * MS), Ok(()), "{recovery:?} {ppm}");
         }
     }
 }
@@ -562,7 +552,14 @@ fn whatever_happens_to_a_stream_it_is_followed_and_its_latency_stays() {
 #[test]
 fn each_planted_bug_of_the_playout_is_noticed() {
     let of_sending = [Planted::NumberKept, Planted::PcrPassed, Planted::Unpaced];
-    for &bug in Planted::ALL.iter().filter(|bug| !of_sending.contains(bug)) {
+    // The lab's worlds find these, which know each packet.
+    let of_worlds = [
+        Planted::NewestLeftOut,
+        Planted::LateUncounted,
+        Planted::LostTakeNoTime,
+    ];
+    let elsewhere = [of_sending, of_worlds].concat();
+    for &bug in Planted::ALL.iter().filter(|bug| !elsewhere.contains(bug)) {
         let failed = scenarios().into_iter().find_map(|(name, scenario)| {
             let wrong = scenario(bug).err()?;
             Some(format!("{name}: {wrong}"))

@@ -10,7 +10,7 @@
 //!   in sum.
 //! - By occupancy: of each 4 s the fullest that the buffer was. An observer of two states (phase
 //!   and drift) follows it, with the gains of a least-squares line through the windows so far, at
-//!   most 64; what the output's own rate has done to the fill is known and taken off.
+//!   most 96; what the output's own rate has done to the fill is known and taken off.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ const WINDOWS: usize = 128;
 const WINDOWS_MIN: u64 = 8;
 const FILLS_MIN: u64 = 4;
 /// Gains of the observer stay as they are from so many windows on.
-const GAINS: u64 = 64;
+const GAINS: u64 = 96;
 
 /// What is to be done about the output's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
