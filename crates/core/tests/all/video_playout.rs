@@ -1,5 +1,7 @@
 //! The playout buffer over a network that delays, loses and stalls, in virtual time.
 
+use std::panic::catch_unwind;
+
 use cellgate_core::Time;
 use cellgate_core::terminal::video::{
     Flaws, OnLoss, Planted, Playout, PlayoutCounts, PlayoutTerms, RATE_PPM_MAX, Recovery, Sound,
@@ -561,7 +563,9 @@ fn each_planted_bug_of_the_playout_is_noticed() {
     let elsewhere = [of_sending, of_worlds].concat();
     for &bug in Planted::ALL.iter().filter(|bug| !elsewhere.contains(bug)) {
         let failed = scenarios().into_iter().find_map(|(name, scenario)| {
-            let wrong = scenario(bug).err()?;
+            // A check of arithmetic notices it as well.
+            let played = catch_unwind(|| scenario(bug));
+            let wrong = played.unwrap_or(Err("a panic".to_owned())).err()?;
             Some(format!("{name}: {wrong}"))
         });
         println!("{bug:?} is noticed by {failed:?}");
