@@ -127,7 +127,7 @@ Examples:
     Files(files::Args),
     #[command(after_long_help = "\
 Examples:
-  $ sudo cellgate bench video --quick")]
+  $ cellgate bench video --quick")]
     Video(video::Args),
     #[command(after_long_help = "\
 Examples:
