@@ -9,8 +9,8 @@ use rustix::process::geteuid;
 
 /// A page takes a minute at most on a quiet machine; one that takes so long hangs.
 const PAGE_MAX: Duration = Duration::from_secs(240);
-/// A page waits for fixed times, and its daemon admits by what it has measured as it began: what the
-/// machine does beside fails a try.
+/// A page waits for fixed times, and its daemon admits by what it has measured as it began: a
+/// machine that does something beside fails a try.
 const TRIES: u32 = 3;
 /// Stands between what the blocks print.
 const MARK: &str = "@@@ end of a block";

@@ -37,7 +37,7 @@ const PART: u32 = 10;
 /// How long the pages are looked at after the last fault.
 const ALARM: Duration = Duration::from_secs(2);
 
-/// How long after a look the kernel's count of what it moves is read: it counts some pages together.
+/// How long after a look the kernel's count of moved pages is read: it counts some together.
 const JUDGED_AFTER: Duration = Duration::from_millis(100);
 
 /// Device and inode of the file that a client writes: it stands for all memory that came with it.

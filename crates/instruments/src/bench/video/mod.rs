@@ -1,4 +1,4 @@
-//! `cellgate bench video`: a camera's stream from one host to another over one line with bit errors,
+//! `cellgate bench video`: a camera's stream from one host to another over a line with bit errors,
 //! by our programs and by those that people take instead.
 
 mod carriers;
