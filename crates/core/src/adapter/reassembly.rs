@@ -47,6 +47,39 @@ pub(super) fn known(cold: &mut Option<Cold>) -> &mut Cold {
         .expect("opening a VC makes both of its halves")
 }
 
+/// Takes one cell into a PDU in progress, if there is nothing but to hold it: what a cell costs
+/// where those of many VCs come in turn. A [`Reception`] would be put together for nothing.
+#[inline(always)]
+pub(super) fn hold_one<F: Fold, R: Region, B: Board>(
+    (vc, stats, board): (&mut Vc<R>, &mut AdapterStats, &mut B),
+    fold: F,
+    header: Header,
+    cell: &[u8],
+    format: CellFormat,
+) -> bool {
+    let receiver = &mut vc.receiver;
+    let held = receiver.reassembler.cells();
+    let end = receiver.position + (u64::from(held) + 1) * PAYLOAD_LEN as u64;
+    if !receiver.receiving()
+        || receiver.flags.tell != Tell::Nothing
+        || held >= receiver.pdu_bounds.max_cells
+        || end > receiver.limit
+    {
+        return false;
+    }
+    receiver.cells_clp1 += u16::from(header.clp());
+    let (buffer, offset) = (vc.region.receive_buffer(), receiver.offset as usize);
+    // Of a length that is known where this is compiled.
+    let cell = &cell[..format.stride()];
+    receiver
+        .reassembler
+        .push(fold, buffer, offset, cell, format);
+    stats.cells_held += 1;
+    board.charge(Work::ReceiveCells, 1);
+    board.judged(CellOutcome::Accepted, 1);
+    true
+}
+
 impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// The same, for a function that is called and not inlined: a reception whose address no call
     /// has seen lives in registers.
@@ -67,9 +100,6 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// Takes `count` cells with one header that does not end a PDU.
     #[inline(always)]
     pub(super) fn middle<F: Fold>(&mut self, fold: F, header: Header, cells: &[u8], count: u32) {
-        if count == 1 && self.add(fold, header, cells) {
-            return;
-        }
         if !self.vc.receiver.receiving() {
             if let Err(reason) = self.begin(header) {
                 self.refuse(reason);
@@ -98,26 +128,6 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             self.apart().fail(reason, count - fitting);
             self.set_discarding(Some(reason));
         }
-    }
-
-    /// Takes one cell into a PDU in progress, if there is nothing but to hold it: what a cell costs
-    /// where those of many VCs come in turn.
-    #[inline(always)]
-    fn add<F: Fold>(&mut self, fold: F, header: Header, cell: &[u8]) -> bool {
-        let receiver = &mut self.vc.receiver;
-        let held = receiver.reassembler.cells();
-        let end = receiver.position + (u64::from(held) + 1) * PAYLOAD_LEN as u64;
-        if !receiver.receiving()
-            || receiver.flags.tell != Tell::Nothing
-            || held >= receiver.pdu_bounds.max_cells
-            || end > receiver.limit
-        {
-            return false;
-        }
-        receiver.cells_clp1 += u16::from(header.clp());
-        // Of a length that is known where this is compiled.
-        self.take(fold, &cell[..self.format.stride()], 1);
-        true
     }
 
     /// Takes one cell that ends a PDU.

@@ -7,7 +7,7 @@ use super::clients::Clients;
 use super::loopback::Loopbacks;
 use super::oam::Replies;
 use super::paths::Paths;
-use super::reassembly::{Arrival, Reception};
+use super::reassembly::{Arrival, Reception, hold_one};
 use super::table::{Entry, Table};
 use super::timeouts::Timeouts;
 use super::vc::{Cold, Framing, Vc, touched};
@@ -255,6 +255,14 @@ where
         };
         let user =
             header.word() & Header::NOT_USER == 0 || self.board.planted(Planted::OamIntoBuffer);
+        if !user || vc.receiver.flags.framing != Framing::Aal5 {
+            return self.take_run_apart(fold, header, cells, count, (index, user));
+        }
+        let is_last = header.word() & Header::LAST != 0;
+        let held = (&mut *vc, &mut *self.stats, &mut *self.board);
+        if !is_last && count == 1 && hold_one(held, fold, header, cells, self.format) {
+            return;
+        }
         let mut reception = Reception {
             table: self.table,
             clients: self.clients,
@@ -265,12 +273,9 @@ where
             format: self.format,
             board: self.board,
         };
-        if !user || reception.vc.receiver.flags.framing != Framing::Aal5 {
-            self.take_run_apart(fold, header, cells, count, (index, user));
-        } else if header.word() & Header::LAST == 0 {
-            reception.middle(fold, header, cells, count);
-        } else {
-            reception.lasts(fold, header, cells);
+        match is_last {
+            true => reception.lasts(fold, header, cells),
+            false => reception.middle(fold, header, cells, count),
         }
     }
 
