@@ -2,19 +2,16 @@
 //! show is void, and no failure: after three void runs a test says that it skipped.
 
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
 
+use crate::daemon::alone;
 use serde_json::Value;
-
-/// One demo at a time: each has an adapter that keeps the last CPU busy.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Of each phase of the demo itself.
 const SECONDS: f64 = if cfg!(feature = "live") { 1.0 } else { 0.25 };
 
 /// Runs with these arguments until a run is not void; none if three were.
 fn demo(name: &str, arguments: &[&str]) -> Option<(Output, Value)> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut verdict = String::new();
     for _ in 0..3 {
         let output = cellgate(arguments);

@@ -2,13 +2,10 @@
 //! network namespaces. What the machine lacks or was too busy to show is skipped, and said.
 
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
+use crate::daemon::alone;
 use crate::netns::{Namespace, joined};
 use serde_json::Value;
-
-/// One demo at a time: each has an adapter that keeps the last CPU busy.
-static ALONE: Mutex<()> = Mutex::new(());
 
 const ARGUMENTS: [&str; 6] = ["demo", "--link", "udp", "--seconds", "1", "--json"];
 
@@ -20,7 +17,7 @@ fn cellgate() -> Command {
 
 /// Runs until a run is not void; none if three were.
 fn demo(name: &str, mut command: impl FnMut() -> Command) -> Option<Value> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut verdict = String::new();
     for _ in 0..3 {
         let output = command().output().expect("it starts");

@@ -4,12 +4,9 @@
 //! build with optimization.
 
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
+use crate::daemon::alone;
 use serde_json::{Value, json};
-
-/// One experiment at a time: each has an adapter that keeps the last CPU busy.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// What a report came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +58,7 @@ fn disordered(figures: &Value, found: &mut Vec<String>) {
 
 /// Runs an experiment; none if it was void, or is not for this build.
 fn guarantee(name: &str, arguments: &[&str]) -> Option<Value> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let shown = match arguments {
         ["--resource", resource, ..] => format!("{name}_{resource}"),
         _ => name.to_owned(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::daemon::alone;
 use rustix::process::geteuid;
 
 /// A page takes a minute at most on a quiet machine; one that takes so long hangs.
@@ -147,7 +148,7 @@ fn follows(name: &str) {
 
 /// The same where these variables say what is installed.
 fn follows_with(name: &str, installed: &[(&str, PathBuf)]) {
-    let _alone = crate::daemon::alone();
+    let _alone = alone();
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
     let page = std::fs::read_to_string(guide.join(format!("{name}.md"))).expect("a page");
     assert!(

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::daemon::{Daemon, stderr, threads};
+use crate::daemon::{Daemon, alone, stderr, threads};
 use cellgate::{Admin, Resource, ResourceInfo};
 use cellgate_host::client::Control;
 use cellgate_host::sys::{
@@ -21,13 +21,6 @@ const JOINED: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
                       [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
 /// A daemon walks over /proc every five seconds.
 const NOTICED: Duration = Duration::from_secs(20);
-
-/// One test at a time: each makes CPUs taken.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Something with the name of a firmware thread, pinned; it ends when it is dropped.
 struct Stranger {
@@ -97,7 +90,7 @@ fn an_adapter_takes_the_last_cpu_that_no_other_has() {
         return println!("void neighbours_apart: adapters of others are here");
     }
     let stranger = Stranger::on(last);
-    let daemon = Daemon::start(JOINED);
+    let daemon = Daemon::start_by(&[], JOINED, None);
     let (_, taken) = scheduling(&daemon);
     assert_eq!((taken.pinned, taken.neighbours), (Some(before), 0));
     if cpus.len() == 2 {
@@ -106,7 +99,7 @@ fn an_adapter_takes_the_last_cpu_that_no_other_has() {
     }
     assert!(!daemon.ok(&["stats"]).contains("adapters use"));
     drop((stranger, daemon));
-    let daemon = Daemon::start(JOINED);
+    let daemon = Daemon::start_by(&[], JOINED, None);
     assert_eq!(scheduling(&daemon).1.pinned, Some(last));
     println!("ran neighbours_apart");
 }
@@ -117,7 +110,7 @@ fn where_all_are_taken_an_adapter_shares_and_says_so_while_it_lasts() {
     let _alone = alone();
     let cpus = allowed_cpus();
     let strangers: Vec<_> = cpus.iter().map(|cpu| Stranger::on(*cpu)).collect();
-    let daemon = Daemon::start(JOINED);
+    let daemon = Daemon::start_by(&[], JOINED, None);
     let (pid, taken) = scheduling(&daemon);
     let cpu = taken.pinned.expect("a CPU");
     let count = others(cpu, pid);
@@ -251,7 +244,7 @@ fn an_adapter_that_is_replaced_may_take_another_cpu_and_the_daemon_keeps_off_tha
     let [.., _, last] = cpus[..] else {
         return println!("skipped neighbours_replaced: one CPU");
     };
-    let daemon = Daemon::start(JOINED);
+    let daemon = Daemon::start_by(&[], JOINED, None);
     let (pid, taken) = scheduling(&daemon);
     let cpu = taken.pinned.expect("a CPU");
     // It will find its CPU taken, and all but one other.

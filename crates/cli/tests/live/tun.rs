@@ -5,11 +5,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::daemon::{Daemon, octets, threads};
+use crate::daemon::{Daemon, alone, octets, threads};
 use crate::gaps::{Watch, excuse, or_void};
 use crate::iperf3;
 use crate::netns::{Namespace, ip};
@@ -23,9 +22,6 @@ use serde_json::Value;
 
 /// Long enough for anything on a busy machine; reached only by a failing test.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// One daemon at a time.
-static ALONE: Mutex<()> = Mutex::new(());
 
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 166, 70, 1), Ipv4Addr::new(10, 166, 70, 2)];
 
@@ -125,7 +121,7 @@ fn add(daemon: &Daemon, namespace: &Namespace, words: &[&str]) -> Output {
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn one_name_in_two_network_namespaces_is_two_devices() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespaces = match (namespace("tun-g"), namespace("tun-h")) {
         (Ok(one), Ok(other)) => [one, other],
         (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_names: {reason}"),
@@ -288,7 +284,7 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
 
 #[test]
 fn linux_talks_to_itself_over_a_connection() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     for encapsulation in [
         "ipoa-llcsnap",
         "ipoa-vcmux",
@@ -330,7 +326,7 @@ fn measure(namespaces: &[Namespace; 2], more: &[&str]) -> Result<Value, String> 
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn iperf3_measures_what_the_contract_allows() {
     const CELL_S: u64 = 100_000;
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespaces = match (namespace("tun-a"), namespace("tun-b")) {
         (Ok(a), Ok(b)) => [a, b],
         (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_iperf3: {reason}"),
@@ -371,7 +367,7 @@ fn next_atmarp(connection: &Connection) -> Vec<u8> {
 
 #[test]
 fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespace = match namespace("tun-c") {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_atmarp: {reason}"),
@@ -478,7 +474,7 @@ fn ask(from: &Namespace, to: Ipv4Addr) -> JoinHandle<u16> {
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn a_device_outlives_its_server_and_its_adapter() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespaces = match (namespace("tun-d"), namespace("tun-e")) {
         (Ok(a), Ok(b)) => [a, b],
         (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_kills: {reason}"),
@@ -540,7 +536,7 @@ fn a_device_outlives_its_server_and_its_adapter() {
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespace = match namespace("tun-f") {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_admission: {reason}"),
@@ -611,7 +607,7 @@ fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
 
 #[test]
 fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespace = match namespace("tun-g") {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_class: {reason}"),
@@ -654,7 +650,7 @@ fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
 /// What calls itself a device and is none.
 #[test]
 fn descriptors_that_are_no_device_are_refused() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let daemon = daemon(0, "");
     let mut admin = Admin::at(daemon.socket()).unwrap();
     let null = std::fs::File::open("/dev/null").unwrap();
@@ -692,7 +688,7 @@ fn device(name: &str) -> (Tun, UdpSocket) {
 
 #[test]
 fn a_device_with_a_contract_of_blanks_hurts_nobody() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespace = match namespace("tun-h") {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_blanks: {reason}"),

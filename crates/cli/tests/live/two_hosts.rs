@@ -7,10 +7,9 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::daemon::{Daemon, octets};
+use crate::daemon::{Daemon, alone, octets};
 use crate::gaps::{TRIES, Watch, excuse, or_void};
 use crate::iperf3;
 use crate::netns::{Namespace, joined};
@@ -21,9 +20,6 @@ const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
 
 /// Octets of the SDUs; 171 cells each.
 const SDU: u64 = 8_192;
-/// One pair of hosts at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A daemon in each, started by these words, with the interface `wan` to the other.
 fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
     [0, 1].map(|side| {
@@ -150,7 +146,7 @@ fn transfer(daemons: &[Daemon; 2], contract: &str) -> Result<(), String> {
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn two_hosts_keep_their_contracts_over_udp() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespaces = match joined(["left", "right"], ADDRESSES) {
         Ok(namespaces) => namespaces,
         Err(reason) => {
@@ -168,7 +164,7 @@ fn two_hosts_keep_their_contracts_over_udp() {
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn two_hosts_of_msna_lose_what_their_line_loses() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespaces = match joined(["msna-left", "msna-right"], ADDRESSES) {
         Ok(namespaces) => namespaces,
         Err(reason) => return println!("skipped two_hosts_msna: {reason}"),
@@ -233,7 +229,7 @@ fn two_hosts_without_privilege_carry_a_rate_and_a_file_and_say_what_is_missing()
         "--regid=65534",
         "--clear-groups",
     ];
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let namespaces = match joined(["plain-left", "plain-right"], ADDRESSES) {
         Ok(namespaces) => namespaces,
         Err(reason) => return println!("skipped two_hosts_plain: {reason}"),
