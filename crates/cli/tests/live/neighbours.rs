@@ -185,7 +185,7 @@ fn a_cpu_that_is_asked_for_is_taken_whoever_is_there() {
         .local_addr()
         .map(|at| at.as_pathname().map(std::fs::remove_file));
     // What the part has no room for is refused, and why.
-    let contract = "cbr,aal5:pcr=10Mbps,max_sdu=1500";
+    let contract = "cbr,aal5:pcr=100Mbps,max_sdu=1500";
     let refused = daemon.fails(3, &["vc", "add", "a.0.50", "contract", contract]);
     for part in ["CPU time of the adapter", &*told] {
         assert!(refused.contains(part), "{refused}");
