@@ -47,39 +47,6 @@ pub(super) fn known(cold: &mut Option<Cold>) -> &mut Cold {
         .expect("opening a VC makes both of its halves")
 }
 
-/// Takes one cell into a PDU in progress, if there is nothing but to hold it: what a cell costs
-/// where those of many VCs come in turn. A [`Reception`] would be put together for nothing.
-#[inline(always)]
-pub(super) fn hold_one<F: Fold, R: Region, B: Board>(
-    (vc, stats, board): (&mut Vc<R>, &mut AdapterStats, &mut B),
-    fold: F,
-    header: Header,
-    cell: &[u8],
-    format: CellFormat,
-) -> bool {
-    let receiver = &mut vc.receiver;
-    let held = receiver.reassembler.cells();
-    let end = receiver.position + (u64::from(held) + 1) * PAYLOAD_LEN as u64;
-    if !receiver.receiving()
-        || receiver.flags.tell != Tell::Nothing
-        || held >= receiver.pdu_bounds.max_cells
-        || end > receiver.limit
-    {
-        return false;
-    }
-    receiver.cells_clp1 += u16::from(header.clp());
-    let (buffer, offset) = (vc.region.receive_buffer(), receiver.offset as usize);
-    // Of a length that is known where this is compiled.
-    let cell = &cell[..format.stride()];
-    receiver
-        .reassembler
-        .push(fold, buffer, offset, cell, format);
-    stats.cells_held += 1;
-    board.charge(Work::ReceiveCells, 1);
-    board.judged(CellOutcome::Accepted, 1);
-    true
-}
-
 impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// The same, for a function that is called and not inlined: a reception whose address no call
     /// has seen lives in registers.

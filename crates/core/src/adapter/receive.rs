@@ -7,16 +7,17 @@ use super::clients::Clients;
 use super::loopback::Loopbacks;
 use super::oam::Replies;
 use super::paths::Paths;
-use super::reassembly::{Arrival, Reception, hold_one};
+use super::reassembly::{Arrival, Reception};
 use super::table::{Entry, Table};
 use super::timeouts::Timeouts;
-use super::vc::{Cold, Framing, Vc, touched};
+use super::vc::{Cold, Framing, Tell, Vc, touched};
 use super::{
     AdapterStats, Attachment, Board, CellOutcome, Discard, Planted, PortIndex, Region, Work,
 };
 use crate::aal::Memory;
 use crate::wire::{
-    CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HecReceiver, HecVerdict, VpiVci,
+    CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HecReceiver, HecVerdict,
+    PAYLOAD_LEN, VpiVci,
 };
 
 /// The VCs whose state was asked for and whose payloads were not.
@@ -421,4 +422,37 @@ fn run_length<const STRIDE: usize, const HEADER: usize>(
         .iter()
         .take_while(|cell| cell.first_chunk::<HEADER>() == Some(&header))
         .count()
+}
+
+/// Takes one cell into a PDU in progress, if there is nothing but to hold it: what a cell costs
+/// where those of many VCs come in turn. A [`Reception`] would be put together for nothing.
+#[inline(always)]
+fn hold_one<F: Fold, R: Region, B: Board>(
+    (vc, stats, board): (&mut Vc<R>, &mut AdapterStats, &mut B),
+    fold: F,
+    header: Header,
+    cell: &[u8],
+    format: CellFormat,
+) -> bool {
+    let receiver = &mut vc.receiver;
+    let held = receiver.reassembler.cells();
+    let end = receiver.position + (u64::from(held) + 1) * PAYLOAD_LEN as u64;
+    if !receiver.receiving()
+        || receiver.flags.tell != Tell::Nothing
+        || held >= receiver.pdu_bounds.max_cells
+        || end > receiver.limit
+    {
+        return false;
+    }
+    receiver.cells_clp1 += u16::from(header.clp());
+    let (buffer, offset) = (vc.region.receive_buffer(), receiver.offset as usize);
+    // Of a length that is known where this is compiled.
+    let cell = &cell[..format.stride()];
+    receiver
+        .reassembler
+        .push(fold, buffer, offset, cell, format);
+    stats.cells_held += 1;
+    board.charge(Work::ReceiveCells, 1);
+    board.judged(CellOutcome::Accepted, 1);
+    true
 }
