@@ -51,6 +51,14 @@ impl Tracer {
     }
 }
 
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        // One that has ended is not killed again.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn each_line_of_the_document_tells_of_a_daemon_that_works() {
