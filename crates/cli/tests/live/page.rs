@@ -15,7 +15,7 @@ use crate::daemon::{Daemon, await_line, ends};
 
 const BROWSER: &str = "/usr/bin/chromium";
 
-/// What arrives at `a` passes a bottleneck, which ABR has to follow.
+/// Cells to `a` pass a bottleneck, which ABR has to follow.
 const CONNECTIONS: &str = r#"
 [[interface]]
 name = "a"

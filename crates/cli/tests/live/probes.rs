@@ -41,7 +41,7 @@ impl Tracer {
         })
     }
 
-    /// What it has told until now.
+    /// The lines of the tracer until now.
     fn end(mut self) -> String {
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         let mut told = String::new();

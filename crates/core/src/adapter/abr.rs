@@ -138,7 +138,7 @@ impl Kept {
     /// Whether a PDU is let in that comes behind `received` cells of the VC.
     fn lets_in(&mut self, arrival: Arrival, received: u64) -> bool {
         if let Some((since, before)) = self.owes.take() {
-            // What came behind it while there was no overload is not charged.
+            // Cells behind that PDU, while there was no overload, are not charged.
             let cells = (received - before).min(self.max_cells.into());
             self.bucket.catch_up(since);
             self.bucket.charge(cells as u32);

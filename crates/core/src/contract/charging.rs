@@ -41,14 +41,14 @@ planted! {
         TwiceIsLost,
         /// Cells of the sender whose VC the receiver has not open are left out.
         OthersForgotten,
-        /// What the line has lost stands as what its queue had no room for.
+        /// Cells that the line has lost stand as those that its queue had no room for.
         ReasonsMixed,
         /// A VC is compared with that of another address.
         AddressIgnored,
     }
 }
 
-/// Who may have a bug: of what ships nobody has, and the compiler removes the switches.
+/// A holder of bugs: the product has none, and the compiler removes the switches.
 pub trait Flaws {
     /// Whether this bug is switched on.
     fn has(&self, _bug: Planted) -> bool {

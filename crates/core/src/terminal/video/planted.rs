@@ -61,7 +61,7 @@ planted! {
     }
 }
 
-/// Who may have a bug: of what ships nobody has, and the compiler removes the switches.
+/// A holder of bugs: the product has none, and the compiler removes the switches.
 pub trait Flaws {
     /// Whether this bug is switched on.
     fn has(&self, _bug: Planted) -> bool {

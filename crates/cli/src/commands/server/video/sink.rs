@@ -232,7 +232,7 @@ impl Sink {
         }
     }
 
-    /// What a display has seen so far.
+    /// The verdict of a display so far.
     pub(super) fn shown(&self) -> Option<&DisplayCounts> {
         match self {
             Self::Display(display) => Some(display.counts()),
