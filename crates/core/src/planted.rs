@@ -21,3 +21,30 @@ macro_rules! planted {
     };
 }
 pub(crate) use planted;
+
+/// The holders of the bugs of a room whose machines are told which one they have.
+macro_rules! flaws {
+    () => {
+        /// A holder of bugs: the product has none, and the compiler removes the switches.
+        pub trait Flaws {
+            /// Whether this bug is switched on.
+            fn has(&self, _bug: Planted) -> bool {
+                false
+            }
+        }
+
+        /// Has none.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Sound;
+
+        impl Flaws for Sound {}
+
+        /// Has this one.
+        impl Flaws for Planted {
+            fn has(&self, bug: Planted) -> bool {
+                *self == bug
+            }
+        }
+    };
+}
+pub(crate) use flaws;

@@ -1,6 +1,6 @@
 //! Bugs on purpose in how slots are counted, charged and compared.
 
-use crate::planted::planted;
+use crate::planted::{flaws, planted};
 
 planted! {
     /// Bugs that a test can switch on, to prove that the tests would notice them.
@@ -48,23 +48,4 @@ planted! {
     }
 }
 
-/// A holder of bugs: the product has none, and the compiler removes the switches.
-pub trait Flaws {
-    /// Whether this bug is switched on.
-    fn has(&self, _bug: Planted) -> bool {
-        false
-    }
-}
-
-/// Has none.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sound;
-
-impl Flaws for Sound {}
-
-/// Has this one.
-impl Flaws for Planted {
-    fn has(&self, bug: Planted) -> bool {
-        *self == bug
-    }
-}
+flaws! {}
