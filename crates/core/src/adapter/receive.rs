@@ -280,8 +280,8 @@ where
         }
     }
 
-    /// Takes cells of the VC `index` that are not the user data of a plain AAL5 VC; `user`: they are
-    /// user data of another kind.
+    /// Takes cells of the VC `index` that are not the user data of a plain AAL5 VC; `user`: they
+    /// are user data of another kind.
     #[inline(never)]
     fn take_run_apart<F: Fold>(
         &mut self,
@@ -425,8 +425,8 @@ fn run_length<const STRIDE: usize, const HEADER: usize>(
         .count()
 }
 
-/// Takes one cell into a PDU in progress, if there is nothing but to hold it. Where cells of many VCs
-/// come in turn this is the way of most, for which no [`Reception`] has to be put together.
+/// Takes one cell into a PDU in progress, if there is nothing but to hold it. Where cells of many
+/// VCs come in turn this is the way of most, and no [`Reception`] has to be put together for them.
 #[inline(always)]
 fn hold_one<F: Fold, R: Region, B: Board>(
     (vc, stats, board): (&mut Vc<R>, &mut AdapterStats, &mut B),

@@ -1,4 +1,4 @@
-//! Who carries a stream from west to east: our programs, and those that people take. Each reads
+//! Carriers of a stream from west to east: our programs, and those that people take. Each reads
 //! datagrams of transport packets at a port in the west, and writes such to one in the east.
 
 use std::path::Path;

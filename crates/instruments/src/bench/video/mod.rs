@@ -56,7 +56,7 @@ const BIT_S: u64 = 8_000_000;
 const PPM: i32 = 100;
 /// Transport packets of a datagram, as everybody has them.
 const PER_DATAGRAM: usize = 7;
-/// What programs take to be ready, and packets to arrive.
+/// Programs are ready by then, and packets have arrived.
 const READY: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
