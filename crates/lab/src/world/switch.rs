@@ -39,16 +39,10 @@ pub enum QueueDiscard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueMark {
-    /// EFCI of cells of data that find so many waiting.
-    Efci {
-        /// Cells.
-        threshold: u32,
-    },
-    /// CI of backward RM cells while so many wait.
-    Ci {
-        /// Cells.
-        threshold: u32,
-    },
+    /// EFCI of cells of data that find so many cells waiting.
+    Efci(u32),
+    /// CI of backward RM cells while so many cells wait.
+    Ci(u32),
     /// The explicit rate of ERICA, for so much of the line.
     Er {
         /// Percent.
@@ -145,7 +139,7 @@ impl Output {
                 erica.forward(flow as usize, rm.ccr.cell_s_512ths() as f64 / 512.0);
             }
         }
-        let Some(QueueMark::Efci { threshold }) = self.mark else {
+        let Some(QueueMark::Efci(threshold)) = self.mark else {
             return;
         };
         if matches!(header.pti(), Pti::User { .. }) && self.waiting(now) >= threshold {
@@ -160,7 +154,7 @@ impl Output {
             return;
         };
         match self.mark {
-            Some(QueueMark::Ci { threshold }) => rm.congestion |= self.waiting(now) >= threshold,
+            Some(QueueMark::Ci(threshold)) => rm.congestion |= self.waiting(now) >= threshold,
             Some(QueueMark::Er { .. }) => {
                 let rate = self
                     .erica
@@ -171,7 +165,7 @@ impl Output {
                     rm.er = er;
                 }
             }
-            Some(QueueMark::Efci { .. }) | None => return,
+            Some(QueueMark::Efci(_)) | None => return,
         }
         octets[HEADER_LEN..].copy_from_slice(&rm.emit());
     }

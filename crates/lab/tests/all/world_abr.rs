@@ -53,8 +53,8 @@ fn run(mark: Option<QueueMark>) -> (Outcome, u64) {
 #[test]
 fn sources_of_abr_share_a_link_and_lose_nothing_where_its_switch_marks() {
     let marks = [
-        QueueMark::Efci { threshold: 20 },
-        QueueMark::Ci { threshold: 20 },
+        QueueMark::Efci(20),
+        QueueMark::Ci(20),
         QueueMark::Er { target_percent: 95 },
     ];
     for mark in marks {
