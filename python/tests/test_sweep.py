@@ -98,7 +98,7 @@ def test_video_goes_by_its_connection_and_marks_by_their_switch():
     points = [
         {"streams__video__latency_ns": latency_ns, "switches__switch__mark": mark}
         for latency_ns in (20_000_000, 200_000_000)
-        for mark in ({"efci": {"threshold": 20}}, {"er": {"target_percent": 95}})
+        for mark in ({"efci": 20}, {"er": {"target_percent": 95}})
     ]
     rows = cellgate.sweep(VIDEO, points, Serial())
     late = [row["streams.video.late"] for row in rows]
