@@ -16,12 +16,13 @@ use crate::netns::{Namespace, joined};
 use cellgate::Admin;
 use serde_json::Value;
 
-const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
+pub(crate) const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
 
 /// Octets of the SDUs; 171 cells each.
 const SDU: u64 = 8_192;
+
 /// A daemon in each, started by these words, with the interface `wan` to the other.
-fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
+pub(crate) fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
     [0, 1].map(|side| {
         let words = [&["ip", "netns", "exec", &namespaces[side].0], by].concat();
         let contents = format!(

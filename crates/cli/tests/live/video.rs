@@ -1,4 +1,5 @@
-//! A film of H.264 and AAC over cells, beside a transfer of files that takes the rest of the line.
+//! A film of H.264 and AAC between two hosts, beside a transfer of files that takes the rest of
+//! their line.
 //!
 //! Long form: `CELLGATE_VIDEO_SECONDS=600`, and stress-ng on all CPUs, if there is one.
 
@@ -12,14 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::daemon::{Daemon, octets, stderr, stdout};
-use crate::gaps::Watch;
+use crate::daemon::{Daemon, alone, octets, stderr, stdout};
+use crate::gaps::{Watch, excuse, or_void};
+use crate::netns::joined;
+use crate::two_hosts::{ADDRESSES, daemons};
 
-const INTERFACES: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
-                          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
 /// 10 Mbit/s of payload in PDUs of eight cells, for a film of 8.
 const CONTRACT: &str = "cbr,aal5:pcr=28000,max_sdu=376";
-const TRIES: usize = 3;
 /// Octets of a file that is put again and again.
 const FILE: usize = 4_000_000;
 
@@ -115,20 +115,20 @@ fn puts(daemon: &Daemon, over: &AtomicBool) -> u64 {
     let mut files = 0;
     while !over.load(Ordering::Relaxed) {
         let name = format!("file-{files}");
-        daemon.ok(&["put", file, &name, "--vc", "a.0.70"]);
+        daemon.ok(&["put", file, &name, "--vc", "wan.0.70"]);
         files += 1;
     }
     files
 }
 
 /// Plays the film once: what the receiver says, and how many files were put beside it.
-fn play(daemon: &Daemon, film: &Path, out: &Path) -> (Value, u64) {
+fn play([left, right]: &[Daemon; 2], film: &Path, out: &Path) -> (Value, u64) {
     let to = out.to_str().expect("text");
     let recv = [
         "stream",
         "recv",
         "--vc",
-        "b.0.60",
+        "wan.0.60",
         "--contract",
         CONTRACT,
         "--timeout",
@@ -137,16 +137,16 @@ fn play(daemon: &Daemon, film: &Path, out: &Path) -> (Value, u64) {
         "--to",
         to,
     ];
-    let receiver = daemon.begin(&recv, "latency");
+    let receiver = right.begin(&recv, "latency");
     let over = AtomicBool::new(false);
     let files = std::thread::scope(|scope| {
-        let files = scope.spawn(|| puts(daemon, &over));
+        let files = scope.spawn(|| puts(left, &over));
         let film = film.to_str().expect("text");
-        daemon.ok(&[
+        left.ok(&[
             "stream",
             "send",
             "--vc",
-            "a.0.60",
+            "wan.0.60",
             "--contract",
             CONTRACT,
             film,
@@ -161,53 +161,59 @@ fn play(daemon: &Daemon, film: &Path, out: &Path) -> (Value, u64) {
 #[test]
 #[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn a_film_is_played_whole_and_in_time_beside_a_transfer_of_files() {
-    let daemon = Daemon::start_told(INTERFACES);
-    let (film_path, out) = (daemon.path("film.ts"), daemon.path("out.ts"));
+    let _alone = alone();
+    let namespaces = match joined(["film-left", "film-right"], ADDRESSES) {
+        Ok(namespaces) => namespaces,
+        Err(reason) => return println!("skipped video: {reason}"),
+    };
+    let hosts = daemons(&namespaces, &[]);
+    let [left, right] = &hosts;
+    let (film_path, out) = (left.path("film.ts"), right.path("out.ts"));
     if !film(&film_path, asked().unwrap_or(8)) {
         println!("skipped video: there is no ffmpeg that makes H.264 and AAC");
         return;
     }
-    let place = daemon.path("put");
+    let place = right.path("put");
     fs::create_dir(&place).unwrap();
     let place = place.to_str().unwrap();
-    let serve = ["serve-files", place, "--writable", "--vc", "b.0.70"];
-    let server = daemon.begin(&serve, "serving");
+    let serve = ["serve-files", place, "--writable", "--vc", "wan.0.70"];
+    let server = right.begin(&serve, "serving");
     let _stress = Stress::begin();
-    let mut reason = String::new();
-    for _ in 0..TRIES {
-        let watch = Watch::begin(&daemon);
-        let (told, files) = play(&daemon, &film_path, &out);
-        let stalls = watch.end();
-        let counts = &told["counts"];
-        let off = [
-            "lost_pdus",
-            "late",
-            "underruns",
-            "overruns",
-            "continuity_errors",
-            "jumps",
-        ];
-        let is_whole = off.iter().all(|key| counts[key] == 0);
-        match (is_whole, stalls.excuse()) {
-            (true, _) => {
-                assert!(
-                    fs::read(&film_path).unwrap() == fs::read(&out).unwrap(),
-                    "{told}"
-                );
-                assert_eq!(frames(&film_path), frames(&out));
-                assert!(files > 0, "no file was put beside it");
-                println!(
-                    "{} packets, at most {} us behind their due time; {files} files beside them",
-                    counts["packets"],
-                    told["released_late_max_ns"].as_u64().unwrap_or(0) / 1_000
-                );
-                server.kill();
-                println!("ran video");
-                return;
-            }
-            (false, Some(excuse)) => reason = format!("{excuse}: {counts}"),
-            (false, None) => panic!("{told}"),
-        }
+    let whole = or_void(|| played_whole(&hosts, &film_path, &out));
+    server.kill();
+    match whole {
+        Ok(()) => println!("ran video"),
+        Err(reason) => println!("void video: {reason}"),
     }
-    println!("void video: {reason}");
+}
+
+/// Plays the film, which must arrive whole and in time; why, if an adapter stood still.
+fn played_whole(hosts: &[Daemon; 2], film: &Path, out: &Path) -> Result<(), String> {
+    let watches = hosts.each_ref().map(Watch::begin);
+    let (told, files) = play(hosts, film, out);
+    let excuse = excuse(watches);
+    let counts = &told["counts"];
+    let off = [
+        "lost_pdus",
+        "late",
+        "underruns",
+        "overruns",
+        "continuity_errors",
+        "jumps",
+    ];
+    if off.iter().any(|key| counts[key] != 0) {
+        return Err(format!(
+            "{}: {counts}",
+            excuse.unwrap_or_else(|| panic!("{told}"))
+        ));
+    }
+    assert!(fs::read(film).unwrap() == fs::read(out).unwrap(), "{told}");
+    assert_eq!(frames(film), frames(out));
+    assert!(files > 0, "no file was put beside it");
+    println!(
+        "{} packets, at most {} us behind their due time; {files} files beside them",
+        counts["packets"],
+        told["released_late_max_ns"].as_u64().unwrap_or(0) / 1_000
+    );
+    Ok(())
 }
