@@ -2,6 +2,9 @@
 //! reason for each cell in which two ends differ.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, octets};
@@ -46,8 +49,40 @@ fn told(daemon: &Daemon, address: &str) -> Value {
 }
 
 fn slots(told: &Value, way: &str) -> [u64; 4] {
-    let slots = &told["connections"][0]["slots"][way];
+    counted(&told["connections"][0]["slots"][way])
+}
+
+fn counted(slots: &Value) -> [u64; 4] {
     ["reserved", "clp0", "clp1", "unoccupied"].map(|name| slots[name].as_u64().unwrap())
+}
+
+/// Ends a connection: the slots that a monitor hears of then.
+fn last_account(daemon: &Daemon, address: &str) -> Value {
+    let mut monitor = daemon.command(&["vc", "monitor", "--json"]);
+    let mut monitor = monitor.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(monitor.stdout.take().unwrap()).lines();
+    let (tell, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        lines
+            .map_while(Result::ok)
+            .try_for_each(|line| tell.send(line))
+    });
+    // It hears nothing of what was before it listens.
+    while heard.try_recv().is_err() {
+        daemon.ok(&["vc", "add", "a.0.61", "contract", "ubr,aal5"]);
+        daemon.ok(&["vc", "del", "a.0.61"]);
+    }
+    daemon.ok(&["vc", "del", address]);
+    loop {
+        let line = heard.recv_timeout(Duration::from_secs(60)).expect("a line");
+        let told: Value = serde_json::from_str(&line).unwrap();
+        let told = &told["connection"];
+        if told["change"] == "removed" && told["info"]["address"] == address {
+            monitor.kill().unwrap();
+            monitor.wait().unwrap();
+            return told["info"]["slots"].clone();
+        }
+    }
 }
 
 #[test]
@@ -104,7 +139,7 @@ fn each_cell_that_a_line_took_has_a_reason() {
 }
 
 #[test]
-fn slots_go_on_across_the_death_of_a_daemon() {
+fn slots_go_on_across_the_death_of_a_daemon_and_are_told_as_a_connection_ends() {
     let before = Instant::now();
     let mut daemon = daemon();
     let added = Instant::now();
@@ -130,6 +165,9 @@ fn slots_go_on_across_the_death_of_a_daemon() {
     assert!(second[0] >= slots_in(asked), "{second:?} after {asked:?}");
     assert!(second[0] <= slots_in(before.elapsed()) + 1, "{second:?}");
     assert_eq!(slots(&told(&daemon, "b.0.60"), "receive"), [0, 9_000, 0, 0]);
+    let last = counted(&last_account(&daemon, "a.0.60")["transmit"]);
+    assert!(last[0] > second[0], "{last:?} after {second:?}");
+    assert_eq!((last[1], last[2], last[1] + last[3]), (9_000, 0, last[0]));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn its_commands_for_a_server_work_and_print_what_it_says() {
     let ([commands], [printed]) = (&commands[..], &printed[..]) else {
         panic!("{section}: other blocks");
     };
-    let commands = commands.strip_prefix("cellgate serve &");
+    let commands = commands.strip_prefix("cellgate serve 2>serve.log &");
     // What is left of that line is a comment.
     let commands = commands
         .expect("the daemon comes first")

@@ -3,6 +3,8 @@
 use cellgate::{Admin, Change, ConnectionInfo, Indication};
 use cellgate_report::output::{Exit, json_line, print_on};
 
+use super::vc::slots;
+
 pub(super) fn run(admin: Admin, json: bool) -> anyhow::Result<Exit> {
     for indication in admin.monitor()? {
         let indication = indication?;
@@ -36,11 +38,13 @@ fn line(indication: &Indication) -> Option<String> {
     }
 }
 
-/// What its application has heard, or is about to: a risk, an offer, its share.
+/// What its application has heard, or is about to: a risk, an offer, its share. Of one that has
+/// ended, its last account.
 fn state(change: Change, info: &ConnectionInfo) -> String {
     let mut text = String::new();
     if change == Change::Removed {
-        return text;
+        let [out, back] = [&info.slots.transmit, &info.slots.receive].map(slots);
+        return format!(", slots to send: {out}; to receive: {back}");
     }
     if let Some(risk) = info.risk.as_ref().filter(|risk| risk.now) {
         text += &format!(", at risk: {}", risk.reason);

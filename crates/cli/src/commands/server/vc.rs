@@ -426,19 +426,19 @@ fn in_full(info: &ConnectionInfo) -> String {
         0 => "-".to_owned(),
         _ => format!("{pdus} PDUs of the largest size, {octets} octets"),
     };
-    let completions = if info.completions { "tell" } else { "silent" };
+    let completions = if info.completions { "each PDU" } else { "none" };
     let mut rows = vec![
         ["address".to_owned(), info.address.to_string()],
         ["contract".to_owned(), info.contract.clone()],
         ["promise".to_owned(), promise],
         [format!("transmit{share}"), rate(info.transmit)],
         [format!("receive{share}"), rate(info.receive)],
-        ["notify".to_owned(), notify.to_string()],
+        ["events of reception".to_owned(), notify.to_string()],
         ["marks".to_owned(), MarksWord(info.marks).to_string()],
         ["transmit PDUs".to_owned(), pdus(info.transmit_pdus)],
         ["receive PDUs".to_owned(), pdus(info.receive_pdus)],
         ["queue threshold".to_owned(), threshold],
-        ["completions".to_owned(), completions.to_owned()],
+        ["events of sending".to_owned(), completions.to_owned()],
         ["memory".to_owned(), format!("{} octets", info.memory)],
         [
             "transmit buffer".to_owned(),
@@ -459,7 +459,10 @@ fn in_full(info: &ConnectionInfo) -> String {
         ["slots to receive".to_owned(), slots(&info.slots.receive)],
         ["cells sent".to_owned(), stats.cells_transmitted.to_string()],
         ["PDUs sent".to_owned(), stats.pdus_transmitted.to_string()],
-        ["of these, whole".to_owned(), stats.pdus_crossed.to_string()],
+        [
+            "of these, not cut".to_owned(),
+            stats.pdus_crossed.to_string(),
+        ],
         [
             "cells received".to_owned(),
             stats.cells_received.to_string(),
@@ -495,7 +498,7 @@ fn in_full(info: &ConnectionInfo) -> String {
     described(&rows)
 }
 
-fn slots(slots: &cellgate::Slots) -> String {
+pub(super) fn slots(slots: &cellgate::Slots) -> String {
     let cellgate::Slots {
         clp0,
         clp1,
