@@ -5,6 +5,7 @@ mod client;
 mod cpus;
 mod discard;
 mod files;
+mod filters;
 mod instructions;
 mod lab;
 mod measure;
@@ -125,6 +126,13 @@ Examples:
 Examples:
   $ cellgate bench files --quick")]
     Files(files::Args),
+    /// What a datagram that nobody wants costs, by who throws it away
+    ///
+    /// Needs root, for network namespaces; nftables is left out where there is no nft.
+    #[command(after_long_help = "\
+Examples:
+  $ cellgate bench filters --quick")]
+    Filters(Args),
     #[command(after_long_help = "\
 Examples:
   $ cellgate bench video --quick")]
@@ -165,6 +173,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Lab(args) => lab::run(args),
         Bench::Terminal(args) => terminal::run(args),
         Bench::Files(args) => files::run(args),
+        Bench::Filters(args) => filters::run(args),
         Bench::Video(args) => video::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }

@@ -209,6 +209,7 @@ pub(super) fn finish(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ip(words: &[&str]) -> anyhow::Result<()> {
+/// Runs `ip`.
+pub(super) fn ip(words: &[&str]) -> anyhow::Result<()> {
     finish(Command::new("ip").args(words))
 }
