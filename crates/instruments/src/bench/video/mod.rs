@@ -120,10 +120,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.note(format!(
         "{FPS} frames a second at {} Mbit/s from a camera whose clock is {PPM} ppm fast, over a \
          line of 10 to 12 ms; receivers play {LATENCY_MS} ms behind, plain UDP at once; a second \
-         of film at each end is not judged. right: frames that were whole two frame times after their first packet; delay: of a frame's \
-         first packet, from the camera to the display; PDV: its 99th percentile less its 1st; \
-         drift: by how much the delay of the last tenth is longer than that of the first. SRT \
-         sends again what is lost; the others do not",
+         of film at each end is not judged. right: frames that were whole two frame times after \
+         their first packet; delay: of a frame's first packet, from the camera to the display; \
+         PDV: its 99th percentile less its 1st; drift: by how much the delay of the last tenth is \
+         longer than that of the first. SRT sends again what is lost; the others do not",
         BIT_S / 1_000_000
     ));
     report.finish(args.shared.json)
