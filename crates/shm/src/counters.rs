@@ -3,7 +3,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use cellgate_core::Time;
 use cellgate_core::queue::layout::PAGE_LEN;
 use cellgate_core::server::{
-    ConnectionInfo, CounterSnapshot, CountersRoom, Shown, counters_header, read_counters,
+    CounterRecord, CounterSnapshot, CountersRoom, Shown, counters_header, read_counters,
     write_counters,
 };
 
@@ -44,7 +44,7 @@ impl CountersMemory {
     }
 
     /// Shows all counters.
-    pub fn show(&self, now: Time, shown: Shown<impl Iterator<Item = ConnectionInfo>>) {
+    pub fn show(&self, now: Time, shown: Shown<impl Iterator<Item = CounterRecord>>) {
         write_counters(self.map.words(), self.len, now, shown);
     }
 }

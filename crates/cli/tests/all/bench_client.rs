@@ -4,6 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::daemon::alone;
+
 fn named<'a>(found: &'a Value, list: &str, name: &str) -> &'a Value {
     let mut list = found[list].as_array().unwrap().iter();
     let item = list.find(|item| item["name"] == name);
@@ -12,6 +14,9 @@ fn named<'a>(found: &'a Value, list: &str, name: &str) -> &'a Value {
 
 #[test]
 fn copies_are_those_of_the_path_and_every_sdu_arrives_as_it_was_sent() {
+    // Its daemon and its clients look for work without a rest: beside another test's daemon, each
+    // would have a CPU by turns of the kernel, and take a hundred times as long.
+    let _alone = alone();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_cellgate"));
     let output = bench.args(["bench", "client", "--quick", "--json"]);
     let output = output.output().expect("it starts");

@@ -4,6 +4,7 @@
 //! Long form: `CELLGATE_VIDEO_SECONDS=600`, and stress-ng on all CPUs, if there is one.
 
 mod browser;
+mod ffplay;
 
 use std::fs;
 use std::path::Path;

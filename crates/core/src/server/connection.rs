@@ -4,8 +4,8 @@ use super::losses::Losses;
 use super::plan::{Plan, Share};
 use super::rates::Rates;
 use super::{
-    Address, ClientId, Confirm, ConnectionInfo, ConnectionSlots, Direction, Done, EndReason, Grant,
-    On, Open, Opened, Precedence, Record, Refused, Request, RiskInfo, SlotClocks,
+    Address, ClientId, Confirm, ConnectionInfo, ConnectionSlots, CounterRecord, Direction, Done,
+    EndReason, Grant, On, Open, Opened, Precedence, Record, Refused, Request, RiskInfo, SlotClocks,
 };
 use crate::Time;
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
@@ -439,6 +439,29 @@ impl Connection {
             offer: self.offered.as_ref().map(|(_, offer)| offer.to_string()),
             buffers: self.plan.buffers(),
             bound,
+            stats: self.stats,
+            slots: self.slots,
+        }
+    }
+
+    /// What the counters show of it: that much four times a second, and no texts of contracts and
+    /// no bounds, which take longer than all else.
+    pub(super) fn counters(&self) -> CounterRecord {
+        let cell_s = |direction| {
+            let rate = self.rate(direction);
+            rate.map_or(0, |rate| rate.cell_s().into())
+        };
+        CounterRecord {
+            address: self.address.to_string(),
+            number: self.number,
+            uid: self.uid,
+            pid: self.user.map_or(0, |user| user.pid),
+            guaranteed: self.plan.is_guaranteed(),
+            permanent: self.permanent,
+            at_risk: self.risk.as_ref().is_some_and(|risk| risk.now),
+            can_grow: self.offered.is_some(),
+            transmit_cell_s: cell_s(Direction::Transmit),
+            receive_cell_s: cell_s(Direction::Receive),
             stats: self.stats,
             slots: self.slots,
         }

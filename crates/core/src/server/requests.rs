@@ -6,8 +6,9 @@ use super::lending::LEASE_MAX_NS;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
-    AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
-    Grant, LIST_MAX, On, Open, PingFlow, Refused, Request, ResourceInfo, Shown, descriptions,
+    AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, CounterRecord, Crowd, Enclosed,
+    EndReason, Grant, LIST_MAX, On, Open, PingFlow, Refused, Request, ResourceInfo, Shown,
+    descriptions,
 };
 use crate::adapter::{PortIndex, VcId};
 use crate::contract::TrafficContract;
@@ -274,18 +275,21 @@ impl<B: Bugs> Server<B> {
 
     /// The connections as the list shows them, by number.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionInfo> {
-        let shown = self.connections.values();
-        let shown = shown.filter(|connection| connection.announced);
-        shown.map(super::connection::Connection::info)
+        self.announced().map(Connection::info)
+    }
+
+    fn announced(&self) -> impl Iterator<Item = &Connection> {
+        let all = self.connections.values();
+        all.filter(|connection| connection.announced)
     }
 
     /// What the counters show.
-    pub fn shown(&self) -> Shown<impl Iterator<Item = ConnectionInfo>> {
+    pub fn shown(&self) -> Shown<impl Iterator<Item = CounterRecord>> {
         Shown {
             adapters: self.adapter_infos(),
             interfaces: self.interface_infos(),
             resources: self.resource_infos(),
-            connections: self.connections(),
+            connections: self.announced().map(Connection::counters),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use cellgate_core::Time;
 use cellgate_core::terminal::video::{
-    Camera, CameraTerms, Display, Flaws, Pace, Planted, Sending, SendingTerms, Shot, Sound,
+    Camera, CameraTerms, Display, Flaws, OnLoss, Pace, Planted, Playout, PlayoutTerms, Recovery,
+    Sending, SendingTerms, Shot, Sound,
 };
 use cellgate_core::wire::{Pcr, Pid, TS_LEN, TsAdaptation, TsHeader};
 use rand_core::Rng;
@@ -225,12 +226,59 @@ fn a_cameras_frames_are_on_its_clock_and_of_its_rate() {
             }
             assert_eq!((packets - frame) % 2, 0, "PDUs are of one frame");
         }
-        // 48 s, of which the last frame is the beginning of the last 40 ms.
+        // 48 s: the last PDU leaves at the end of its frame.
         let bit_s = packets * 8 * TS_LEN as u64 / 48;
         assert!(bit_s.abs_diff(8_000_000) < 80_000, "{bit_s}");
         let lasted = (last - BEGIN) as i64;
-        let off = (lasted - 47_960_000_000) * 1_000_000 / 47_960_000_000;
+        let off = (lasted - 48_000_000_000) * 1_000_000 / 48_000_000_000;
         assert!((off + i64::from(ppm)).abs() <= 1, "{ppm}: {off}");
+    }
+}
+
+/// Frames are as long as each other, and not as the packets in them are many: no reference behind
+/// the last one would say so.
+#[test]
+fn a_camera_says_how_long_its_last_frame_is() {
+    // A stream that ends with each picture of a group.
+    for frames in 1..=13 {
+        let camera_terms = CameraTerms {
+            fps: 25,
+            bit_s: 4_000_000,
+            ppm: 0,
+            pack: 2,
+            frames: Some(frames),
+        };
+        let mut camera = Camera::new(Time::from_ns(BEGIN), camera_terms);
+        let (mut display, mut sdu) = (Display::new(25), Vec::new());
+        let mut sending = Sending::new(terms(Pace::Source));
+        let mut playout = Playout::new(PlayoutTerms {
+            latency_ns: 200 * MS,
+            bursts_ns: 0,
+            recovery: Recovery::Timestamps,
+            on_loss: OnLoss::Drop,
+            pack: 2,
+            numbered: true,
+            packets_max: 4_096,
+        });
+        while let Some(made) = camera.next_deadline() {
+            while let Some(packet) = camera.poll(made) {
+                sending.handle(made, &packet);
+            }
+            while let Some(uu) = sending.poll(made, &mut sdu) {
+                assert_eq!(sdu.len(), 2 * TS_LEN, "a PDU is whole");
+                playout.handle(made, uu, &sdu);
+            }
+            let next = camera.next_deadline();
+            while let Some(due) = playout.next_deadline()
+                && next.is_none_or(|next| due < next)
+                && let Some(released) = playout.poll(due)
+            {
+                display.handle(due, due, &released.packet);
+            }
+        }
+        let counts = display.end();
+        assert_eq!(counts.on_time, frames, "{frames}: {counts:?}");
+        assert_eq!(playout.counts().anchors, 1, "{frames}");
     }
 }
 

@@ -18,17 +18,20 @@ const INTERFACES: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\
 const NAME: &str = "video_http";
 const BROWSER: &str = "/usr/bin/chromium";
 /// More than the browser watches.
-const SECONDS: &str = "90";
+const SECONDS: u64 = 90;
+/// One in ten seconds.
+const GROUP: u64 = 250;
 
-/// A film at 4 Mbit/s, with a picture in ten seconds that needs no other; none: this machine cannot
-/// make one.
-fn film(path: &Path) -> bool {
+/// A film of so many seconds at 4 Mbit/s, in which a picture of so many needs no other; none: this
+/// machine cannot make one.
+pub(super) fn film(path: &Path, seconds: u64, group: u64) -> bool {
+    let [seconds, group] = [seconds, group].map(|number| number.to_string());
     let path = path.to_str().expect("text");
     let input = "testsrc2=size=640x360:rate=25";
     let mut words = vec!["-f", "lavfi", "-i", input];
-    words.extend(["-f", "lavfi", "-i", "sine=frequency=440", "-t", SECONDS]);
+    words.extend(["-f", "lavfi", "-i", "sine=frequency=440", "-t", &seconds]);
     words.extend(["-c:v", "libx264", "-preset", "ultrafast"]);
-    words.extend(["-pix_fmt", "yuv420p", "-g", "250", "-b:v", "3500k"]);
+    words.extend(["-pix_fmt", "yuv420p", "-g", &group, "-b:v", "3500k"]);
     words.extend(["-minrate", "3500k", "-maxrate", "3500k", "-bufsize", "1M"]);
     words.extend(["-nal-hrd", "cbr", "-c:a", "aac", "-muxrate", "4M"]);
     words.extend(["-f", "mpegts", path]);
@@ -36,7 +39,7 @@ fn film(path: &Path) -> bool {
 }
 
 /// A process that ends with its test.
-struct Process(Child);
+pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -124,7 +127,7 @@ fn a_browser_shows_what_arrives_and_no_viewer_hurts_another() {
     }
     let daemon = Daemon::start_told(INTERFACES);
     let film_path = daemon.path("film.ts");
-    if !film(&film_path) {
+    if !film(&film_path, SECONDS, GROUP) {
         return println!("skipped {NAME}: there is no ffmpeg that makes H.264 and AAC");
     }
     let mut reason = String::new();

@@ -5,7 +5,7 @@
 
 mod record;
 
-use super::{AdapterInfo, ConnectionInfo, ConnectionSlots, InterfaceInfo, ResourceInfo};
+use super::{AdapterInfo, ConnectionSlots, InterfaceInfo, ResourceInfo};
 use crate::Time;
 use crate::adapter::{PortStats, VcStats};
 use crate::queue::layout::counters::{
@@ -137,7 +137,7 @@ pub fn write_counters<W: Words>(
     file: &W,
     len: usize,
     now: Time,
-    shown: Shown<impl Iterator<Item = ConnectionInfo>>,
+    shown: Shown<impl Iterator<Item = CounterRecord>>,
 ) {
     let sequence = file.load(SEQUENCE) | 1;
     file.store(SEQUENCE, sequence);
@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::adapter::{AbrStats, Discard, PortIndex};
-    use crate::contract::{CellRate, RateReason, Slots};
+    use crate::contract::{RateReason, Slots};
     use crate::server::{
         Histogram, Histograms, Idle, InterfaceCounts, InterfaceSpec, InterfaceState, Link,
         Resource, RestInfo, SharedCpu,
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    fn info(number: u32) -> ConnectionInfo {
+    fn record(number: u32) -> CounterRecord {
         let mut stats = VcStats {
             cells_received: 1,
             cells_delivered: 2,
@@ -315,29 +315,32 @@ mod tests {
             stats.cells_discarded.add(reason, n);
             stats.pdus_discarded.add(reason, 20 + n);
         }
-        let address = "a_name_of_15-at.4095.65535".parse().unwrap();
-        ConnectionInfo {
+        CounterRecord {
+            address: "a_name_of_15-at.4095.65535".into(),
+            number,
+            uid: u32::MAX,
+            pid: if number == 1 { u32::MAX - 1 } else { 0 },
             guaranteed: number == 1,
             permanent: number != 1,
-            uid: u32::MAX,
-            pid: (number == 1).then_some(u32::MAX - 1),
-            transmit: CellRate::new(8),
+            at_risk: number == 1,
+            can_grow: number != 1,
+            transmit_cell_s: 8,
+            receive_cell_s: 0,
             stats,
             slots: ConnectionSlots {
                 transmit: Slots::of(100, 8, 3),
                 receive: Slots::of(1, 2, 1),
             },
-            ..ConnectionInfo::new(number, address, "ubr,aal5")
         }
     }
 
     /// What is shown of connections alone.
-    fn of(numbers: impl IntoIterator<Item = u32>) -> Shown<impl Iterator<Item = ConnectionInfo>> {
+    fn of(numbers: impl IntoIterator<Item = u32>) -> Shown<impl Iterator<Item = CounterRecord>> {
         Shown {
             adapters: Vec::new(),
             interfaces: Vec::new(),
             resources: Vec::new(),
-            connections: numbers.into_iter().map(info),
+            connections: numbers.into_iter().map(record),
         }
     }
 
@@ -451,7 +454,7 @@ mod tests {
                 resource(Resource::Memory, None),
                 resource(Resource::Connections, None),
             ],
-            connections: (1..3).map(info),
+            connections: (1..3).map(record),
         };
         let (adapters, resources) = (shown.adapters.clone(), shown.resources.clone());
         write_counters(&file, file.len(), Time::from_ns(5), shown);
@@ -472,29 +475,7 @@ mod tests {
             ..first.clone()
         };
         assert_eq!(snapshot.interfaces, [first, second]);
-        let first = CounterRecord {
-            address: "a_name_of_15-at.4095.65535".into(),
-            number: 1,
-            uid: u32::MAX,
-            pid: u32::MAX - 1,
-            guaranteed: true,
-            permanent: false,
-            at_risk: false,
-            can_grow: false,
-            transmit_cell_s: 8,
-            receive_cell_s: 0,
-            stats: info(1).stats,
-            slots: info(1).slots,
-        };
-        let second = CounterRecord {
-            number: 2,
-            pid: 0,
-            guaranteed: false,
-            permanent: true,
-            stats: info(2).stats,
-            ..first.clone()
-        };
-        assert_eq!(snapshot.records, [first, second]);
+        assert_eq!(snapshot.records, [record(1), record(2)]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::contract::{RateReason, Slots};
 use crate::queue::Words;
 use crate::queue::layout::counters::{ADAPTER_LEN, INTERFACE_LEN, RECORD_LEN, RESOURCE_LEN};
 use crate::server::{
-    AdapterInfo, ConnectionInfo, ConnectionSlots, Histogram, Histograms, Idle, InterfaceInfo,
-    InterfaceState, Resource, ResourceInfo, RestInfo, SharedCpu,
+    AdapterInfo, ConnectionSlots, Histogram, Histograms, Idle, InterfaceInfo, InterfaceState,
+    Resource, ResourceInfo, RestInfo, SharedCpu,
 };
 
 /// Words of an address: a name of 15, two dots, 4 and 5 digits at most; the rest is 0.
@@ -122,21 +122,21 @@ fn flags<const N: usize>(flags: [(bool, u64); N]) -> u64 {
     set.map(|(_, flag)| flag).sum()
 }
 
-impl Shows for ConnectionInfo {
+impl Shows for CounterRecord {
     const LEN: usize = RECORD_LEN;
 
     fn write<W: Words>(&self, to: &mut Writer<'_, W>) {
-        to.text(&self.address.to_string(), ADDRESS_WORDS);
+        to.text(&self.address, ADDRESS_WORDS);
         to.word(self.number.into());
-        to.word(u64::from(self.uid) << 32 | u64::from(self.pid.unwrap_or(0)));
+        to.word(u64::from(self.uid) << 32 | u64::from(self.pid));
         to.word(flags([
             (self.guaranteed, GUARANTEED),
             (self.permanent, PERMANENT),
-            (self.at_risk(), AT_RISK),
-            (self.offer.is_some(), CAN_GROW),
+            (self.at_risk, AT_RISK),
+            (self.can_grow, CAN_GROW),
             (self.stats.abr.is_some(), ABR),
         ]));
-        to.words([self.transmit, self.receive].map(|of| of.map_or(0, |rate| rate.cell_s().into())));
+        to.words([self.transmit_cell_s, self.receive_cell_s]);
         let stats = &self.stats;
         to.words([
             stats.cells_transmitted,

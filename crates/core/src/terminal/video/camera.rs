@@ -178,10 +178,19 @@ impl Camera {
         self.begun.plus_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// When the next frame is; none: there is none.
+    /// Whether the next packet is of the stream's last PDU, if that is not all of its frame.
+    fn is_end(&self) -> bool {
+        if self.terms.frames != Some(self.frame + 1) {
+            return false;
+        }
+        let first = u64::from(self.packets(self.frame)).saturating_sub(self.terms.pack as u64);
+        first > 0 && u64::from(self.index) >= first
+    }
+
+    /// When the next packets are; none: there are none.
     pub fn next_deadline(&self) -> Option<Time> {
         let is_over = self.terms.frames.is_some_and(|frames| self.frame >= frames);
-        (!is_over).then(|| self.made(self.frame))
+        (!is_over).then(|| self.made(self.frame + u64::from(self.is_end())))
     }
 
     /// Packets so far.
@@ -189,23 +198,25 @@ impl Camera {
         self.number
     }
 
-    /// The next packet, if its frame has been made. All of a frame are made at once.
+    /// The next packet, if its frame has been made. All of a frame are made at once, but for the
+    /// last PDU of the last one: it leaves at the frame's end, with a reference that says so. What
+    /// plays the stream would not know how long that frame is.
     pub fn poll(&mut self, now: Time) -> Option<[u8; TS_LEN]> {
-        if now < self.next_deadline()? {
-            return None;
-        }
+        let stamp = self.next_deadline().filter(|made| *made <= now)?;
         let count = self.packets(self.frame);
         let is_first = self.index == 0;
-        let ticks = u128::from(self.frame) * u128::from(HZ) / u128::from(self.terms.fps);
+        let is_end = self.is_end() && self.index + 1 == count;
+        let frame = u128::from(self.frame) + u128::from(is_end);
+        let ticks = frame * u128::from(HZ) / u128::from(self.terms.fps);
         let header = TsHeader {
             error: false,
             start: is_first,
             pid: Pid::new(PID).unwrap_or(Pid::NULL),
             counter: self.counter,
             has_payload: true,
-            adaptation: is_first.then(|| TsAdaptation {
+            adaptation: (is_first || is_end).then(|| TsAdaptation {
                 discontinuity: false,
-                random_access: Self::kind(self.frame) == FrameKind::I,
+                random_access: is_first && Self::kind(self.frame) == FrameKind::I,
                 pcr: Some(Pcr::of_ticks(ticks as u64)),
             }),
         };
@@ -217,7 +228,7 @@ impl Camera {
             frame: self.frame,
             index: self.index,
             count,
-            stamp: self.made(self.frame),
+            stamp,
         };
         shot.emit(&mut packet[at..]);
         self.counter = (self.counter + 1) & 0x0f;

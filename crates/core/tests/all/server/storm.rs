@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use cellgate_core::adapter::{Refusal, VcId};
+use cellgate_core::contract::CellRate;
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Confirm, Direction, Health, PingFlow, PortHealth,
-    Request, Resource, Response, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Confirm, CounterRecord, Direction, Health, PingFlow,
+    PortHealth, Request, Resource, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -247,6 +248,27 @@ impl Storm {
         }
     }
 
+    /// The counters show each connection as the list does.
+    fn check_counters(&self, seed: u64) {
+        let cell_s = |rate: Option<CellRate>| rate.map_or(0, |rate| rate.cell_s().into());
+        let of_list = self.world.server.connections().map(|info| CounterRecord {
+            address: info.address.to_string(),
+            number: info.number,
+            uid: info.uid,
+            pid: info.pid.unwrap_or(0),
+            guaranteed: info.guaranteed,
+            permanent: info.permanent,
+            at_risk: info.at_risk(),
+            can_grow: info.offer.is_some(),
+            transmit_cell_s: cell_s(info.transmit),
+            receive_cell_s: cell_s(info.receive),
+            stats: info.stats,
+            slots: info.slots,
+        });
+        let shown = self.world.server.shown().connections;
+        assert!(of_list.eq(shown), "seed {seed}");
+    }
+
     /// Who is refused for want of something is told of all that will be free: what is on its way
     /// back is, unless others wait for it.
     fn check_shortages(&mut self, seed: u64) {
@@ -444,6 +466,7 @@ fn storm_of(seed: u64, steps: u32, manner: (bool, bool, bool)) -> Storm {
         storm.step();
         storm.check(seed);
         storm.check_shortages(seed);
+        storm.check_counters(seed);
         if step % 64 == 63 {
             storm.check_at_rest(seed);
         }

@@ -14,6 +14,9 @@ pub(super) const CAMERA: &str = "127.0.0.1:5004";
 pub(super) const DISPLAY_PORT: u16 = 5_006;
 /// Where what goes over the line is expected.
 const LINE_PORT: u16 = 5_008;
+/// What each socket is asked to hold, in octets: a large picture leaves its camera at once, in 117
+/// datagrams, and the kernel's own measure ends at 92 of them.
+pub(super) const HOLDS: usize = 4 << 20;
 /// Ethernet's.
 pub(super) const MTU: u32 = MTUS[0];
 
@@ -77,24 +80,24 @@ impl Carrier {
                 let from = format!("srt://:{LINE_PORT}?mode=listener&latency={LATENCY_MS}");
                 let to = format!("srt://{east}:{LINE_PORT}?latency={LATENCY_MS}");
                 let output = format!("udp://{output}");
+                let from_camera = format!("udp://{CAMERA}?rcvbuf={HOLDS}");
                 vec![
                     inside(End::East, SRT, &["-loglevel:fatal", &from, &output]),
-                    inside(
-                        End::West,
-                        SRT,
-                        &["-loglevel:fatal", &format!("udp://{CAMERA}"), &to],
-                    ),
+                    inside(End::West, SRT, &["-loglevel:fatal", &from_camera, &to]),
                 ]
             }
             Self::Rtp => {
+                // A sink adds 20 ms of its own to the buffer's latency, unless it is told not to.
                 let receive = format!(
-                    "udpsrc port={LINE_PORT} caps=application/x-rtp,media=video,clock-rate=90000,\
+                    "udpsrc port={LINE_PORT} buffer-size={HOLDS} \
+                     caps=application/x-rtp,media=video,clock-rate=90000,\
                      encoding-name=MP2T,payload=33 ! rtpjitterbuffer latency={LATENCY_MS} ! \
-                     rtpmp2tdepay ! udpsink host=127.0.0.1 port={DISPLAY_PORT}"
+                     rtpmp2tdepay ! udpsink host=127.0.0.1 port={DISPLAY_PORT} \
+                     processing-deadline=0"
                 );
                 let (host, port) = CAMERA.split_once(':').unwrap_or_default();
                 let send = format!(
-                    "udpsrc address={host} port={port} \
+                    "udpsrc address={host} port={port} buffer-size={HOLDS} \
                      caps=video/mpegts,systemstream=true,packetsize=188 ! rtpmp2tpay ! \
                      udpsink host={east} port={LINE_PORT} sync=false"
                 );

@@ -5,6 +5,7 @@ mod carriers;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -15,13 +16,14 @@ use cellgate_core::wire::TS_LEN;
 use cellgate_host::clock::MonotonicClock;
 use cellgate_host::sys::{Heard, Signals};
 use cellgate_report::output::Exit;
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use rustix::process::geteuid;
 
 use super::measure::calibration;
 use super::report::Report;
 use super::site::{End, Site, start};
 use crate::live::spread::{Spread, at_rank};
-use carriers::{CAMERA, Carrier, DISPLAY_PORT, LATENCY_MS, MTU};
+use carriers::{CAMERA, Carrier, DISPLAY_PORT, HOLDS, LATENCY_MS, MTU};
 
 /// Carry a camera's stream over one line in turns, beside plain UDP, SRT and GStreamer's RTP
 ///
@@ -58,6 +60,9 @@ const PPM: i32 = 100;
 const PER_DATAGRAM: usize = 7;
 /// Programs are ready by then, and packets have arrived.
 const READY: Duration = Duration::from_secs(2);
+/// Frames before those that are judged, and behind them: whoever recovers a clock has begun, and
+/// whoever waits for more to come has it.
+const ASIDE: u64 = FPS as u64;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(
@@ -114,11 +119,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     report.note(format!(
         "{FPS} frames a second at {} Mbit/s from a camera whose clock is {PPM} ppm fast, over a \
-         line of 10 to 12 ms; receivers play {LATENCY_MS} ms behind, plain UDP at once. right: \
-         frames that were whole two frame times after their first packet; delay: of a frame's \
-         first packet, from the camera to the display; PDV: its 99th percentile less its 1st; \
-         drift: by how much the delay of the last tenth is longer than that of the first. SRT \
-         sends again what is lost; the others do not",
+         line of 10 to 12 ms; receivers play {LATENCY_MS} ms behind, plain UDP at once; a second \
+         of film at each end is not judged. right: frames that were whole two frame times after \
+         their first packet; delay: of a frame's first packet, from the camera to the display; \
+         PDV: its 99th percentile less its 1st; drift: by how much the delay of the last tenth is \
+         longer than that of the first. SRT sends again what is lost; the others do not",
         BIT_S / 1_000_000
     ));
     report.finish(args.shared.json)
@@ -182,6 +187,7 @@ fn film(carrier: Carrier, site: &Site, seconds: u64) -> anyhow::Result<Film> {
         Carrier::Cells => UdpSocket::bind(("127.0.0.1", DISPLAY_PORT))?,
         _ => site.socket(End::East, &format!("0.0.0.0:{DISPLAY_PORT}"))?,
     };
+    set_socket_recv_buffer_size_force(&east, HOLDS)?;
     let west = match carrier {
         Carrier::Cells => UdpSocket::bind("127.0.0.1:0")?,
         _ => site.socket(End::West, "0.0.0.0:0")?,
@@ -205,10 +211,11 @@ fn film(carrier: Carrier, site: &Site, seconds: u64) -> anyhow::Result<Film> {
         ensure!(ended.is_none(), "the {said} ended: {}", text.trim());
     }
     let frames = seconds * u64::from(FPS);
+    let judged = ASIDE..ASIDE + frames;
     let over = AtomicBool::new(false);
     let (display, delays) = thread::scope(|scope| {
-        let display = scope.spawn(|| watch(&east, &over));
-        let sent = send(&west, frames);
+        let display = scope.spawn(|| watch(&east, &judged, &over));
+        let sent = send(&west, judged.end + ASIDE);
         thread::sleep(READY);
         over.store(true, Ordering::Relaxed);
         let seen = display.join().map_err(|_| anyhow!("a thread panicked"));
@@ -250,8 +257,12 @@ fn send(socket: &UdpSocket, frames: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows what comes, until it is `over`.
-fn watch(socket: &UdpSocket, over: &AtomicBool) -> anyhow::Result<(DisplayCounts, Vec<f64>)> {
+/// Shows what comes of the frames that are `judged`, until it is `over`.
+fn watch(
+    socket: &UdpSocket,
+    judged: &Range<u64>,
+    over: &AtomicBool,
+) -> anyhow::Result<(DisplayCounts, Vec<f64>)> {
     socket.set_read_timeout(Some(Duration::from_millis(100)))?;
     let (mut display, mut delays) = (Display::new(FPS), Vec::new());
     let mut datagram = [0; 1 << 16];
@@ -263,8 +274,10 @@ fn watch(socket: &UdpSocket, over: &AtomicBool) -> anyhow::Result<(DisplayCounts
         };
         let now = MonotonicClock.now();
         for packet in datagram[..len].as_chunks::<TS_LEN>().0 {
+            let shot = Shot::parse(packet).filter(|shot| judged.contains(&shot.frame));
+            let Some(shot) = shot else { continue };
             display.handle(now, now, packet);
-            if let Some(shot) = Shot::parse(packet).filter(|shot| shot.index == 0) {
+            if shot.index == 0 {
                 delays.push(now.since_ns(shot.stamp) as f64 / 1e6);
             }
         }

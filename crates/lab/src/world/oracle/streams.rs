@@ -83,8 +83,7 @@ impl Oracle<'_> {
         let amiss = amiss + counts.jumps + counts.restarts + counts.discontinuities;
         let amiss = amiss + counts.continuity_errors + (counts.anchors.saturating_sub(1));
         let display = &player.display;
-        // Behind the last frame no reference says how long that is.
-        if amiss + display.late.saturating_sub(1) + display.missing > 0 {
+        if amiss + display.late + display.missing > 0 {
             let text = format!("nothing disturbs it: {counts:?}, {display:?}");
             return Err(self.stream_wrong(spec, "S4", text));
         }

@@ -12,6 +12,11 @@ use cellgate_core::Time;
 use cellgate_core::terminal::video::{Camera, CameraTerms, Pace, Sending};
 use cellgate_core::wire::TS_LEN;
 use cellgate_report::bitrate;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+
+/// What a socket is asked to hold, in octets. A camera's large picture may come at once, and is
+/// more than the kernel's own measure.
+const HOLDS: usize = 4 << 20;
 
 /// What a source is called.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +94,8 @@ impl Source {
             Named::Udp(address) => {
                 let socket = UdpSocket::bind(address);
                 let socket = socket.with_context(|| format!("listening on udp:{address}"))?;
+                // As much as the system's limit has; with less it works as well, for most.
+                let _ = set_socket_recv_buffer_size(&socket, HOLDS);
                 socket.set_nonblocking(true)?;
                 Self::Udp(socket)
             }
