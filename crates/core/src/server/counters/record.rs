@@ -54,9 +54,10 @@ impl<'f, W: Words> Writer<'f, W> {
 
     /// A text, filled up with 0.
     fn text(&mut self, text: &str, words: usize) {
-        let mut octets = text.bytes().chain(core::iter::repeat(0));
+        let mut octets = text.as_bytes().chunks(8);
         for _ in 0..words {
-            let word = core::array::from_fn(|_| octets.next().unwrap_or(0));
+            let (mut word, octets) = ([0; 8], octets.next().unwrap_or_default());
+            word[..octets.len()].copy_from_slice(octets);
             self.word(u64::from_le_bytes(word));
         }
     }
