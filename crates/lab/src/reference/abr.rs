@@ -1,6 +1,7 @@
 //! One end of a VC of ABR by the letter of TM 4.0, sections 5.10.4 and 5.10.5: the cells that its
 //! adapter has sent and received, one by one, and what must follow from them. Shares no arithmetic
-//! with the core: rates are in 2^-40 cells/s, a decrease is not rounded there, and RM cells are read
+//! with the core: rates are in 2^-40 cells/s, a decrease is not rounded there, and RM cells are
+//! read
 //! here octet by octet.
 
 use cellgate_core::adapter::{AbrStats, OpenRequest};
@@ -415,8 +416,10 @@ impl AbrEnd {
         self.set(now, acr.min(er));
     }
 
-    /// A2, A3, after a step: who waits has MCR, and is probed below TCR. `waits`: data does, and the
-    /// line takes it; `passed` nanoseconds have passed since the last step, whatever its clock says.
+    /// A2, A3, after a step: who waits has MCR, and is probed below TCR. `waits`: data does, and
+    /// the
+    /// line takes it; `passed` nanoseconds have passed since the last step, whatever its clock
+    /// says.
     pub(crate) fn looks(&mut self, now: u64, passed: u64, waits: bool) -> Result<(), Wrong> {
         if !waits {
             (self.behind, self.slow_since, self.waited) = (0, None, false);

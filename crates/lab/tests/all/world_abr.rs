@@ -85,14 +85,15 @@ fn sources_of_abr_share_a_link_and_lose_nothing_where_its_switch_marks() {
     assert!(lost > 1_000, "without marks {lost} are lost");
 }
 
-/// Both ends fall to nothing at their first forward RM cell, and rise again by what each turns round
+/// Both ends fall to nothing at their first forward RM cell, and rise by what each turns round
 /// for the other out of rate.
 #[test]
 fn two_ends_that_are_slow_do_not_wait_for_each_other() {
     let mut scenario = shared(None);
     scenario.duration_ns = 50_000_000;
     for connection in &mut scenario.connections {
-        connection.contract = "abr,aal5:pcr=20000cps,max_sdu=400,cdvt=1ms,cdf=1,tbe=0".into();
+        let words = "max_sdu=400,cdvt=1ms,cdf=1,tbe=0";
+        connection.contract = format!("abr,aal5:pcr=20000cps,{words}");
     }
     let outcome = check(&scenario, Options::default()).expect("it ends");
     for name in ["a", "b"] {

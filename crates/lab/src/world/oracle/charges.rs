@@ -476,7 +476,7 @@ impl Oracle<'_> {
         let between = signed(sent + answers + inserted) - signed(came) - others;
         if way.unexplained != between || between != signed(taken) - signed(came) {
             let text = format!(
-                "{} cells are unexplained, due {between}; adapters took {taken}, connections {came}",
+                "{} cells are unexplained, due {between}; {taken} were taken, {came} came",
                 way.unexplained
             );
             return Err(self.wrong("C2", text));
