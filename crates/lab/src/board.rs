@@ -1,6 +1,7 @@
 //! The adapter's board in the lab: ports are queues of cells with arrival times, and everything the
 //! adapter does is written down in order.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
@@ -8,6 +9,7 @@ use cellgate_core::adapter::{
     AttachmentIndex, Board, CellOutcome, Command, Completion, DiscardCounts, Event, PduEnd,
     Planted, PortIndex, Work,
 };
+use cellgate_core::contract::AbrPlanted;
 use cellgate_core::wire::{CELL_LEN, CellFormat, VpiVci};
 
 use crate::memory::{LabAttachment, LabRegion};
@@ -16,6 +18,27 @@ use crate::memory::{LabAttachment, LabRegion};
 pub type LabCommand = Command<LabRegion, LabAttachment>;
 /// A completion as the lab takes it.
 pub type LabCompletion = Completion<LabRegion, LabAttachment>;
+
+thread_local! {
+    static ABR_BUG: Cell<Option<AbrPlanted>> = const { Cell::new(None) };
+}
+
+/// As long as this is there, sources and destinations of ABR on all boards of the thread have a
+/// bug, if it is given one.
+pub(crate) struct AbrBug(());
+
+impl AbrBug {
+    pub(crate) fn plant(bug: Option<AbrPlanted>) -> Self {
+        ABR_BUG.set(bug);
+        Self(())
+    }
+}
+
+impl Drop for AbrBug {
+    fn drop(&mut self) {
+        ABR_BUG.set(None);
+    }
+}
 
 /// One thing that the adapter did.
 #[derive(Debug)]
@@ -69,8 +92,9 @@ pub struct LabBoard {
     crossed: u64,
     planted: Option<Planted>,
     charges: [u64; KINDS],
-    /// Only what somebody has to act upon is written down.
+    /// Only what somebody has to act upon is written down; or cells that are taken, too.
     terse: bool,
+    tells_received: bool,
     /// When it wants a step.
     deadline: Option<Time>,
     /// PDUs that have ended, by VC: those delivered, and the others by reason.
@@ -106,6 +130,11 @@ impl LabBoard {
     /// From here on it writes down only events, interrupts, ended commands and cells sent.
     pub fn be_terse(&mut self) {
         self.terse = true;
+    }
+
+    /// It writes down cells that are taken, too.
+    pub(crate) fn tell_received(&mut self) {
+        self.tells_received = true;
     }
 
     /// A cell will arrive; the cells of a port are given in the order of time.
@@ -219,12 +248,14 @@ impl Board for LabBoard {
         for (cell, place) in there.drain(..n).zip(fifo.chunks_exact_mut(stride)) {
             place.copy_from_slice(&cell[..stride]);
         }
-        self.note(|| Trace::Received {
-            port,
-            asked,
-            format,
-            cells: fifo[..n * stride].to_vec(),
-        });
+        if !self.terse || self.tells_received {
+            self.trace.push(Trace::Received {
+                port,
+                asked,
+                format,
+                cells: fifo[..n * stride].to_vec(),
+            });
+        }
         n
     }
 
@@ -319,6 +350,10 @@ impl Board for LabBoard {
     #[inline]
     fn planted(&self, bug: Planted) -> bool {
         self.planted == Some(bug)
+    }
+
+    fn abr_planted(&self) -> fn(AbrPlanted) -> bool {
+        |bug| ABR_BUG.get() == Some(bug)
     }
 }
 

@@ -149,8 +149,8 @@ impl Kept {
     }
 }
 
-/// Machines of the product have no bugs on purpose.
-const NONE: fn(AbrPlanted) -> bool = |_| false;
+/// Which bugs machines have on purpose.
+type Bug = fn(AbrPlanted) -> bool;
 
 /// The budget of RM cells: what a peer that keeps the rules sends, 64 of them at once.
 fn police(terms: &AbrTerms) -> Gcra {
@@ -164,7 +164,7 @@ impl Abr {
     pub(super) fn new(request: &OpenRequest) -> Option<Self> {
         let terms = request.transmit?.abr?;
         Some(Self {
-            source: Source::new(terms.transmit, NONE),
+            source: Source::new(terms.transmit, |_| false),
             destination: Destination::default(),
             police: police(&terms),
             kept: Kept::new(request, &terms),
@@ -226,13 +226,14 @@ impl Abr {
             self.stats.too_many += 1;
             return Err(Discard::NonConforming);
         }
+        let planted = board.abr_planted();
         if !value.backward {
             self.stats.forward_received += 1;
-            self.stats.replaced += u64::from(self.destination.forward(value, NONE));
+            self.stats.replaced += u64::from(self.destination.forward(value, planted));
             return Ok(());
         }
         self.stats.backward_received += 1;
-        let answers = self.source.backward(now, &value, NONE);
+        let answers = self.source.backward(now, &value, planted);
         self.stats.unasked += u64::from(!answers);
         let floor = self.source.parameters().floor().to_rm();
         let below = value.er.cell_s_512ths() < floor.cell_s_512ths();
@@ -241,19 +242,19 @@ impl Abr {
     }
 
     /// The RM cell of the source, or of the destination, that leaves before data.
-    fn next(&mut self, now: Time, data: bool, congested: bool) -> Next {
+    fn next(&mut self, now: Time, data: bool, congested: bool, planted: Bug) -> Next {
         let waits = self.destination.waits();
-        match self.source.next(now, data, waits, NONE) {
+        match self.source.next(now, data, waits, planted) {
             NextCell::Data => Next::Data,
             NextCell::Nothing => Next::Nothing,
             NextCell::Forward(rm, clp) => {
                 self.stats.forward_sent += 1;
                 Next::Rm(rm, clp)
             }
-            NextCell::Backward => match self.destination.turn(congested, NONE) {
+            NextCell::Backward => match self.destination.turn(congested, planted) {
                 Some(rm) => {
                     self.stats.backward_sent += 1;
-                    Next::Rm(rm, Destination::loss_priority(true, NONE))
+                    Next::Rm(rm, Destination::loss_priority(true, planted))
                 }
                 None => Next::Nothing,
             },
@@ -324,7 +325,7 @@ pub(super) fn emit(
     let places = out.octets.chunks_exact_mut(stride).take(cells as usize);
     let mut sent = 0;
     for place in places {
-        match abr.next(pace.now, segmenter.left() > 0, pace.congested) {
+        match abr.next(pace.now, segmenter.left() > 0, pace.congested, pace.planted) {
             Next::Data => {
                 segmenter.emit_cells(staging, out.format, place);
             }
@@ -346,6 +347,7 @@ pub(super) struct Pace<'a> {
     pub(super) vc: VcIndex,
     /// Its destination throws PDUs away.
     pub(super) congested: bool,
+    pub(super) planted: Bug,
     pub(super) schedule: &'a mut Schedule,
     pub(super) wanting: &'a mut Wanting,
 }
@@ -372,7 +374,8 @@ where
             return 0;
         };
         let before = abr.source.rate();
-        let Next::Rm(rm, clp) = abr.next(self.now, false, congested) else {
+        let Next::Rm(rm, clp) = abr.next(self.now, false, congested, self.board.abr_planted())
+        else {
             return 0;
         };
         oam::emit(rm_header(address, clp), &rm.emit(), self.format, place);
@@ -431,7 +434,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let lost = self.lost_for_room();
         if let Some(abr) = &mut known(self.cold).abr {
             let forgotten = self.board.planted(Planted::MarkForgotten);
-            abr.destination.data(congested && !forgotten, NONE);
+            let planted = self.board.abr_planted();
+            abr.destination.data(congested && !forgotten, planted);
         }
         if header.is_last() {
             self.lasts(fold, header, cells);
@@ -441,7 +445,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let now = self.arrival.now;
         let loses = self.lost_for_room() > lost && !self.board.planted(Planted::LossNotNoticed);
         let abr = known(self.cold).abr.as_mut();
-        loses && abr.is_some_and(|abr| abr.destination.congested(now, NONE))
+        loses && abr.is_some_and(|abr| abr.destination.congested(now, self.board.abr_planted()))
     }
 
     /// PDUs thrown away because its reader is too slow.
@@ -493,7 +497,10 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     }
 
     /// Out-of-rate RM cells of VCs whose rate is so low that they would wait long for one.
-    pub(super) fn probe_slow(&mut self, now: Time) {
+    pub(super) fn probe_slow<B>(&mut self, now: Time, board: &B)
+    where
+        B: Board<Region = R, Attachment = A>,
+    {
         let mut at = 0;
         while let Some(vc) = self.wanting.slow.get(at).copied() {
             let cold = self
@@ -501,8 +508,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                 .get_mut(usize::from(vc.0))
                 .and_then(Option::as_mut);
             let port = cold.as_ref().map(|cold| cold.request.port);
-            let found = cold.and_then(|cold| Some((cold.request.address, cold.abr.as_mut()?)));
-            let Some((address, abr)) = found else {
+            let Some(abr) = cold.and_then(|cold| cold.abr.as_mut()) else {
                 self.wanting.slow.swap_remove(at);
                 continue;
             };
@@ -512,24 +518,58 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                 continue;
             }
             at += 1;
-            let port = port.and_then(|port| self.ports.get_mut(usize::from(port.0)));
-            let Some(port) = port.filter(|port| !port.rm.is_full()) else {
+            let port = port.and_then(|port| self.ports.get(usize::from(port.0)));
+            if port.is_none_or(|port| port.rm.is_full()) || !self.schedule.is_active(vc) {
                 continue;
-            };
-            if self.schedule.is_active(vc)
-                && let Some((rm, clp)) = abr.source.out_of_rate(now, NONE)
-            {
-                abr.stats.forward_sent += 1;
-                port.rm.push(
-                    Header::new(address, Pti::ResourceManagement, clp),
-                    &rm.emit(),
-                );
-                if let Some(Some(cold)) = self.cold.get_mut(usize::from(vc.0)) {
-                    cold.stats.cells_transmitted += 1;
-                    cold.stats.cells_transmitted_clp1 += u64::from(clp);
-                }
-                self.stats.cells_transmitted += 1;
             }
+            let planted = board.abr_planted();
+            if let Some((rm, clp)) = abr.source.out_of_rate(now, planted) {
+                abr.stats.forward_sent += 1;
+                self.push_out_of_rate(at - 1, &rm, clp);
+            }
+            self.turn_slow(at - 1, board);
+        }
+    }
+
+    /// What a slow VC turns round leaves out of rate, too: two ends that are slow would wait for
+    /// each
+    /// other's for ever.
+    fn turn_slow<B>(&mut self, at: usize, board: &B)
+    where
+        B: Board<Region = R, Attachment = A>,
+    {
+        let vc = self.wanting.slow[at];
+        let Some(Some(cold)) = self.cold.get_mut(usize::from(vc.0)) else {
+            return;
+        };
+        let port = self.ports.get(usize::from(cold.request.port.0));
+        let congested = is_congested(self.table.discarding(cold.slot));
+        let abr = cold.abr.as_mut();
+        let abr = abr.filter(|_| port.is_some_and(|port| !port.rm.is_full()));
+        let planted = board.abr_planted();
+        if let Some(abr) = abr
+            && let Some(rm) = abr.destination.turn(congested, planted)
+        {
+            abr.stats.backward_sent += 1;
+            //= TM 4.0 5.10.5 rule 6
+            let clp = Destination::loss_priority(false, planted);
+            self.push_out_of_rate(at, &rm, clp);
+        }
+    }
+
+    /// An RM cell of a slow VC waits at its port, which has room for it.
+    fn push_out_of_rate(&mut self, at: usize, rm: &Rm, clp: bool) {
+        let vc = self.wanting.slow[at];
+        let Some(Some(cold)) = self.cold.get_mut(usize::from(vc.0)) else {
+            return;
+        };
+        let OpenRequest { port, address, .. } = cold.request;
+        if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
+            let header = Header::new(address, Pti::ResourceManagement, clp);
+            port.rm.push(header, &rm.emit());
+            cold.stats.cells_transmitted += 1;
+            cold.stats.cells_transmitted_clp1 += u64::from(clp);
+            self.stats.cells_transmitted += 1;
         }
     }
 
@@ -539,8 +579,13 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let active = slow.filter(|vc| self.schedule.is_active(**vc));
         let due = active.filter_map(|vc| {
             let cold = self.cold.get(usize::from(vc.0))?.as_ref()?;
-            let source = &cold.abr.as_ref()?.source;
-            Some(source.out_of_rate_due().unwrap_or(self.now))
+            let Abr {
+                source,
+                destination,
+                ..
+            } = cold.abr.as_ref()?;
+            let due = source.out_of_rate_due().filter(|_| !destination.waits());
+            Some(due.unwrap_or(self.now))
         });
         due.min()
     }

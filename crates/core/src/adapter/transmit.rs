@@ -62,7 +62,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             }
         });
         if !board.planted(Planted::SlowNotProbed) {
-            self.probe_slow(now);
+            self.probe_slow(now, &*board);
         }
         for port in 0..self.used_ports(board) {
             self.transmit_port(now, board, PortIndex(port as u8));
@@ -241,6 +241,7 @@ where
                         now: self.now,
                         vc: grant.vc,
                         congested: abr::is_congested(self.table.discarding(cold.slot)),
+                        planted: self.board.abr_planted(),
                         schedule: self.schedule,
                         wanting: self.wanting,
                     };

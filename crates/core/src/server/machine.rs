@@ -210,6 +210,7 @@ impl<B: Bugs> Server<B> {
     }
 
     fn connect(&mut self, now: Time, client: ClientId, peer: Peer, worker: bool) {
+        self.now = now;
         let limits = self.config.limits;
         if let Err(refused) = self.check_crowd(peer.uid) {
             self.refuse_unread(client, refused);
@@ -259,6 +260,7 @@ impl<B: Bugs> Server<B> {
         message: FromClient,
         capability: Option<On<VcId>>,
     ) {
+        self.now = now;
         let state = self.clients.get_mut(&client);
         match (message, state.map(|state| &mut state.unheard)) {
             (
@@ -295,6 +297,7 @@ impl<B: Bugs> Server<B> {
 
     /// A message came that no Request could be read from; why, for people.
     pub fn handle_bad_message(&mut self, now: Time, client: ClientId, reason: String) {
+        self.now = now;
         let state = self.clients.get(&client);
         if state.is_some_and(|client| client.unheard.is_none()) {
             self.refuse_unread(client, Refused::BadMessage(reason));
@@ -304,6 +307,7 @@ impl<B: Bugs> Server<B> {
 
     /// A control socket was closed by the application.
     pub fn handle_hang_up(&mut self, now: Time, client: ClientId) {
+        self.now = now;
         self.forget_client(client);
         self.run(now);
     }
@@ -316,6 +320,7 @@ impl<B: Bugs> Server<B> {
         ticket: Ticket,
         answer: Result<AdapterAnswer, AdapterRefusal>,
     ) {
+        self.now = now;
         if let Some((adapter, pending)) = self.tickets.remove(&ticket) {
             self.answered(adapter, pending, answer);
         }
@@ -376,6 +381,7 @@ impl<B: Bugs> Server<B> {
     /// Other limits, quotas, capacities and notes. What is promised stays promised; adapters and
     /// their ports, user and memory of a running server stay.
     pub fn handle_config(&mut self, now: Time, config: ServerConfig) {
+        self.now = now;
         self.admission.configure(config.admission.clone());
         self.config = ServerConfig {
             pid: self.config.pid,
@@ -411,6 +417,7 @@ impl<B: Bugs> Server<B> {
     /// Other limits of the machine, below what the configuration says. What is promised stays
     /// promised; no more is beyond them.
     pub fn handle_bounds(&mut self, now: Time, bounds: BTreeMap<Book, Bound>) {
+        self.now = now;
         self.admission.bound(bounds);
         self.has_come_back();
         self.run(now);

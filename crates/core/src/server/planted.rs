@@ -58,6 +58,8 @@ planted! {
         DoneForgotten,
         /// The successor gives numbers out again.
         NumbersAgain,
+        /// The successor begins the account of slots anew.
+        AccountLost,
         /// The successor leaves what is nobody's at the adapter.
         OrphansStay,
         /// An address stays taken when its connection has gone.

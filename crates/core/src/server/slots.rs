@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Demand;
 use crate::Time;
 use crate::adapter::VcStats;
+use crate::contract::charging::{Flaws, Sound};
 use crate::contract::{SlotClock, Slots};
 
 /// What a connection's contract has reserved since it was opened. The adapter keeps it with the VC,
@@ -18,33 +19,53 @@ pub struct SlotClocks {
 
 impl SlotClocks {
     /// Of a connection that is opened.
-    pub(super) fn begin(now: Time, demand: &Demand) -> Self {
+    pub fn begin(now: Time, demand: &Demand) -> Self {
+        Self::begin_with(now, demand, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn begin_with(now: Time, demand: &Demand, flaws: &impl Flaws) -> Self {
         Self {
-            transmit: SlotClock::begin(now, demand.transmit.guaranteed),
-            receive: SlotClock::begin(now, demand.receive.guaranteed),
+            transmit: SlotClock::begin_with(now, demand.transmit.guaranteed, flaws),
+            receive: SlotClock::begin_with(now, demand.receive.guaranteed, flaws),
         }
     }
 
     /// Of one whose contract changes.
-    pub(super) fn changed(&self, now: Time, demand: &Demand) -> Self {
+    #[must_use]
+    pub fn changed(&self, now: Time, demand: &Demand) -> Self {
+        self.changed_with(now, demand, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    #[must_use]
+    pub fn changed_with(&self, now: Time, demand: &Demand, flaws: &impl Flaws) -> Self {
+        let (transmit, receive) = (&demand.transmit, &demand.receive);
         Self {
-            transmit: self.transmit.changed(now, demand.transmit.guaranteed),
-            receive: self.receive.changed(now, demand.receive.guaranteed),
+            transmit: self.transmit.changed_with(now, transmit.guaranteed, flaws),
+            receive: self.receive.changed_with(now, receive.guaranteed, flaws),
         }
     }
 
     /// The slots until `now`, when the counters were `stats`.
-    pub(super) fn slots(&self, now: Time, stats: &VcStats) -> ConnectionSlots {
+    pub fn slots(&self, now: Time, stats: &VcStats) -> ConnectionSlots {
+        self.slots_with(now, stats, &Sound)
+    }
+
+    /// The same, perhaps with a bug.
+    pub fn slots_with(&self, now: Time, stats: &VcStats, flaws: &impl Flaws) -> ConnectionSlots {
         ConnectionSlots {
-            transmit: Slots::of(
+            transmit: Slots::of_with(
                 self.transmit.begun(now),
                 stats.cells_transmitted,
                 stats.cells_transmitted_clp1,
+                flaws,
             ),
-            receive: Slots::of(
+            receive: Slots::of_with(
                 self.receive.begun(now),
                 stats.cells_delivered,
                 stats.cells_delivered_clp1,
+                flaws,
             ),
         }
     }

@@ -10,7 +10,7 @@ use super::joint::Joint;
 use super::machine::{Client, Pending, Server};
 use super::{
     AdapterIndex, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, InterfaceCounts,
-    InterfaceState, On, Peer, Planted, Record, TakenInterface, TakenUp, TakenVc,
+    InterfaceState, On, Peer, Planted, Record, SlotClocks, TakenInterface, TakenUp, TakenVc,
 };
 use crate::Time;
 use crate::adapter::AttachmentIndex;
@@ -207,7 +207,10 @@ impl<B: Bugs> Server<B> {
         connection.grant = Some(self.admission.take(uid, port, granted));
         connection.permanent = permanent;
         connection.uid = uid;
-        connection.clocks = slots;
+        connection.clocks = match self.bugs.planted(Planted::AccountLost) {
+            true => SlotClocks::begin(self.now, &demand),
+            false => slots,
+        };
         connection.worker = worker;
         connection.vc = Some(OpenVc {
             vc: taken.vc,

@@ -15,6 +15,7 @@
 //! checks against the bounds.
 
 mod aal34;
+mod abr;
 mod bits;
 mod commands;
 mod loopback;
@@ -36,6 +37,7 @@ use cellgate_core::adapter::{
 use crate::memory::RegionSizes;
 
 pub(crate) use aal34::{cells_of_sdu as cells_of_aal34, payloads, raw, seal};
+pub(crate) use abr::{AbrEnd, Wrong as AbrWrong};
 pub(crate) use bits::{crc32, hec, remainder10, seal10};
 pub(crate) use loopback::LoopbackLeft;
 pub(crate) use output::{Output, Submission, policers};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use cellgate_core::adapter::{Config, Planted};
-use cellgate_core::contract::Aal;
+use cellgate_core::contract::{Aal, AbrPlanted, charging};
 use cellgate_core::queue;
 use cellgate_core::terminal::video::Camera;
 
@@ -42,6 +42,10 @@ pub struct Options {
     pub file_bug: Option<FileBug>,
     /// A bug in streams of video.
     pub stream_bug: Option<StreamBug>,
+    /// A bug in sources and destinations of ABR.
+    pub abr_bug: Option<AbrPlanted>,
+    /// A bug in how slots are counted, charged and compared.
+    pub charge_bug: Option<charging::Planted>,
     /// A bug in rings, their stations and hosts.
     pub cbn_bug: Option<CbnBug>,
 }
@@ -150,11 +154,14 @@ fn hosts(checked: &Checked<'_>, lines: &[Line], options: Options) -> Vec<Host> {
     for (host, opening) in &checked.openings {
         hosts[*host].open(*opening);
     }
-    // The reference knows nothing of ABR.
+    // The reference knows nothing of ABR, which has one of its own.
     let abr = checked.connections.iter().filter(|one| one.is_abr());
-    let abr = abr.flat_map(|one| [one.from, one.to]);
-    for host in checked.attacked.hosts.iter().copied().chain(abr) {
+    for host in abr.flat_map(|one| [one.from, one.to]) {
         hosts[host].let_go();
+        hosts[host].has_abr();
+    }
+    for host in &checked.attacked.hosts {
+        hosts[*host].let_go();
     }
     for (n, sends) in &checked.attacked.applications {
         let connection = &checked.connections[*n];

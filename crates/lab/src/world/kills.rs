@@ -1,11 +1,13 @@
 //! Are the oracle's eyes open? Bugs in the adapter, and bugs in the world itself.
 
 use cellgate_core::adapter::Planted;
+use cellgate_core::contract::{AbrPlanted, charging};
 use cellgate_core::queue;
 
 use super::{
-    Canary, Failure, FileBug, Options, ServerBug, StreamBug, WITH_RESTS, WITH_RINGS, WITH_SERVERS,
-    WITH_STREAMS, WITH_TRANSFERS, check, check_determinism, check_isolation, scenario_of,
+    Canary, Failure, FileBug, Options, ServerBug, StreamBug, WITH_ABR, WITH_RESTS, WITH_RINGS,
+    WITH_SERVERS, WITH_STREAMS, WITH_TRANSFERS, check, check_determinism, check_isolation,
+    scenario_of,
 };
 use crate::Silent;
 use crate::cbn::CbnBug;
@@ -14,7 +16,9 @@ use crate::mutants::{Kill, OF_ABR, OF_RESTS};
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
 /// loopback tests, other MIDs than 0 on transmit, reserves for what conforms, hosts of seventeen
 /// clients, shapers of little CDVT, lines that take nothing when a slot of theirs is due, or occurs
-/// too seldom, as queues that are full again and again. The adapter's own judge finds all of them.
+/// too seldom, as queues that are full again and again. The adapter's own judge finds all of them,
+/// and
+/// a test of its own those of ABR.
 pub const OUT_OF_REACH: &[Planted] = &[
     Planted::RestLooksAtSixteen,
     Planted::RestForgetsLoopbacks,
@@ -51,11 +55,36 @@ pub const OUT_OF_REACH: &[Planted] = &[
     Planted::TransmitLenUnchecked,
     Planted::TransmitClpLost,
     Planted::DoorbellUnchecked,
+    Planted::RmProtocolNotChecked,
+    Planted::RmUnpoliced,
+    Planted::FloorNotKept,
+    Planted::LossNotNoticed,
+    Planted::RestForgetsProbes,
+    Planted::FloorGivesWay,
+    Planted::FloorNotCharged,
+];
+
+/// Bugs of sources and destinations of ABR that no random scenario has shown: 25 were tried. Tests
+/// of
+/// the machines find them.
+const ABR_OUT_OF_REACH: &[AbrPlanted] = &[
+    AbrPlanted::InitialRateForgotten,
+    AbrPlanted::PeakExceeded,
+    AbrPlanted::DataOutOfNothing,
+    AbrPlanted::NoticeBreaksSilence,
+    AbrPlanted::NoIncreaseIgnored,
+    AbrPlanted::UnaskedBelieved,
+    AbrPlanted::DirectionKept,
+    AbrPlanted::TurnedTwice,
+    AbrPlanted::NoticesUnbounded,
+    AbrPlanted::NoticeUnmarked,
+    AbrPlanted::TurnedHighPriority,
 ];
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
 /// adapter's, of the queues', of the world's (`world: LineLoses`), of servers
-/// (`server: ConfirmLost`), of terminals (`files: JournalBeforeOctets`), of streams (`video:
+/// (`server: ConfirmLost`), of charging (`charge: PartLost`), of terminals (`files:
+/// JournalBeforeOctets`), of streams (`video:
 /// ReleasedLate`), or of rings (`ring: SlotKept`). The reference is off with those of all but the
 /// adapter and rings, for it would find some of them first; that of rings is asked last.
 pub fn with_bug(name: &str) -> Option<Options> {
@@ -90,6 +119,14 @@ pub fn with_bug(name: &str) -> Option<Options> {
                 ..options
             })
         }
+        "abr" => named(AbrPlanted::ALL, name).map(|bug| Options {
+            abr_bug: Some(bug),
+            ..options
+        }),
+        "charge" => named(charging::Planted::ALL, name).map(|bug| Options {
+            charge_bug: Some(bug),
+            ..options
+        }),
         "video" => {
             let bug = StreamBug::all().find(|bug| bug.to_string() == name);
             bug.map(|bug| Options {
@@ -114,12 +151,17 @@ fn named<B: std::fmt::Debug + Copy>(all: &[B], name: &str) -> Option<B> {
 /// Names of the bugs that random scenarios find.
 pub fn within_reach() -> Vec<String> {
     let planted = Planted::ALL.iter();
-    let planted = planted.filter(|bug| !OUT_OF_REACH.contains(bug) && !OF_ABR.contains(bug));
+    let planted = planted.filter(|bug| !OUT_OF_REACH.contains(bug));
     let planted = planted.map(|bug| format!("{bug:?}"));
     let canaries = Canary::ALL.iter().map(|bug| format!("world: {bug:?}"));
     let queues = queue::Planted::ALL.iter();
     let queues = queues.map(|bug| format!("queue: {bug:?}"));
     let servers = ServerBug::all().map(|bug| format!("server: {bug}"));
+    let charges = charging::Planted::ALL.iter();
+    let charges = charges.map(|bug| format!("charge: {bug:?}"));
+    let abr = AbrPlanted::ALL.iter();
+    let abr = abr.filter(|bug| !ABR_OUT_OF_REACH.contains(bug));
+    let abr = abr.map(|bug| format!("abr: {bug:?}"));
     let files = FileBug::within_reach().map(|bug| format!("files: {bug}"));
     let streams = StreamBug::within_reach().map(|bug| format!("video: {bug}"));
     let rings = CbnBug::ALL.iter().map(|bug| format!("ring: {bug:?}"));
@@ -127,6 +169,8 @@ pub fn within_reach() -> Vec<String> {
         .chain(queues)
         .chain(canaries)
         .chain(servers)
+        .chain(charges)
+        .chain(abr)
         .chain(files)
         .chain(streams)
         .chain(rings)
@@ -144,9 +188,15 @@ pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kil
         None => options.server_bug.is_some(),
     };
     let is_of_rests = options.planted.is_some_and(|bug| OF_RESTS.contains(&bug));
+    let is_of_probes = options.planted == Some(Planted::RestForgetsProbes);
+    let is_of_abr = options.planted.is_some_and(|bug| OF_ABR.contains(&bug))
+        || options.abr_bug.is_some()
+        || options.charge_bug == Some(charging::Planted::ManagingForgotten);
     let from = |seed| match is_served(seed) {
         _ if is_of_rests => WITH_RESTS,
         _ if options.file_bug.is_some() => WITH_TRANSFERS,
+        _ if is_of_probes => WITH_RESTS + WITH_ABR,
+        _ if is_of_abr => WITH_ABR,
         _ if options.stream_bug.is_some() => WITH_STREAMS,
         _ if options.cbn_bug.is_some() => WITH_RINGS,
         true => WITH_SERVERS,

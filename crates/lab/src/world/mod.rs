@@ -53,7 +53,8 @@ pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{Checked, Refusal, Refusals, checked, limits};
 pub use draw::{
-    GENERATOR, WITH_RESTS, WITH_RINGS, WITH_SERVERS, WITH_STREAMS, WITH_TRANSFERS, scenario_of,
+    GENERATOR, WITH_ABR, WITH_RESTS, WITH_RINGS, WITH_SERVERS, WITH_STREAMS, WITH_TRANSFERS,
+    scenario_of,
 };
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};

@@ -12,6 +12,7 @@ use super::switch::Switch;
 use super::topology::Place;
 use super::trace::Watch;
 use crate::Silent;
+use crate::board::AbrBug;
 use crate::memory::RingBug;
 
 /// Turns that nobody is told of.
@@ -66,6 +67,7 @@ impl World {
     /// what lines have carried.
     pub(super) fn run_watched(&mut self, duration_ns: u64, watch: &mut Watch<'_>) {
         let _ring_bug = RingBug::plant(self.net.options.ring_bug);
+        let _abr_bug = AbrBug::plant(self.net.options.abr_bug);
         if self.net.options.canary == Some(Canary::RunCounts) {
             self.events += asked_before();
         }

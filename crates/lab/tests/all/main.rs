@@ -23,6 +23,7 @@ mod v1s;
 mod verdicts;
 mod world;
 mod world_abr;
+mod world_charges;
 mod world_rings;
 mod world_servers;
 mod world_streams;

@@ -1,9 +1,23 @@
-//! Connections of ABR between hosts of the world, through a switch that marks.
+//! Connections of ABR between hosts of the world, through a switch that marks; and random worlds of
+//! them, before a reference that shares nothing with the core.
 
+use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
-use cellgate_lab::world::{Options, Outcome, QueueMark, check};
+use cellgate_lab::world::{
+    Options, Outcome, QueueMark, WITH_ABR, WITH_RESTS, check, check_determinism, scenario_of,
+    with_bug, within_reach, world_kill,
+};
+
+/// Seeds of the ordinary test; `CELLGATE_ABR` overrides it.
+fn seeds() -> u64 {
+    let given = std::env::var("CELLGATE_ABR").ok();
+    let usual = if cfg!(debug_assertions) { 40 } else { 500 };
+    given.map_or(usual, |text| {
+        text.parse().expect("CELLGATE_ABR is a number of seeds")
+    })
+}
 
 /// Two hosts that send whenever they may, over one link of 10 Mbit/s: 23,584 cells/s.
 fn shared(mark: Option<QueueMark>) -> Scenario {
@@ -69,4 +83,61 @@ fn sources_of_abr_share_a_link_and_lose_nothing_where_its_switch_marks() {
     }
     let (_, lost) = run(None);
     assert!(lost > 1_000, "without marks {lost} are lost");
+}
+
+/// Both ends fall to nothing at their first forward RM cell, and rise by what each turns round
+/// for the other out of rate.
+#[test]
+fn two_ends_that_are_slow_do_not_wait_for_each_other() {
+    let mut scenario = shared(None);
+    scenario.duration_ns = 50_000_000;
+    for connection in &mut scenario.connections {
+        let words = "max_sdu=400,cdvt=1ms,cdf=1,tbe=0";
+        connection.contract = format!("abr,aal5:pcr=20000cps,{words}");
+    }
+    let outcome = check(&scenario, Options::default()).expect("it ends");
+    for name in ["a", "b"] {
+        let connection = &outcome.connections[name];
+        assert_eq!(connection.delivered_pdus, connection.sent_pdus, "{name}");
+    }
+}
+
+#[test]
+fn random_scenarios_of_abr_are_right() {
+    for first in [WITH_ABR, WITH_RESTS + WITH_ABR] {
+        for seed in first..first + seeds() {
+            check(&scenario_of(seed), Options::default())
+                .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        }
+    }
+}
+
+#[test]
+fn every_run_of_abr_is_the_same() {
+    for seed in WITH_ABR..WITH_ABR + seeds().div_ceil(6) {
+        check_determinism(&scenario_of(seed), Options::default(), &mut Silent)
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+/// Of all of them `sim mutants` tells.
+#[test]
+fn bugs_of_abr_that_show_soon_are_found() {
+    let all = std::env::var("CELLGATE_ABR").is_ok();
+    let of_abr = within_reach()
+        .into_iter()
+        .filter(|bug| bug.starts_with("abr: "));
+    let quick = [
+        "ForwardByOneLate",
+        "CongestionIgnored",
+        "MarkNotTold",
+        "TurnedTwice",
+    ];
+    let is_quick = |bug: &String| quick.iter().any(|name| bug.ends_with(name));
+    for bug in of_abr.filter(|bug| all || is_quick(bug)) {
+        assert!(with_bug(&bug).is_some());
+        let kill = world_kill(&bug, 0..seeds()).expect("a bug");
+        println!("{bug}: {} seeds, {}", kill.tried, kill.text);
+        assert!(all || kill.seed.is_some(), "{bug} survives");
+    }
 }

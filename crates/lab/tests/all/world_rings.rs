@@ -24,6 +24,8 @@ const JUDGED: Options = Options {
     file_bug: None,
     stream_bug: None,
     cbn_bug: None,
+    abr_bug: None,
+    charge_bug: None,
 };
 
 /// Seeds of the ordinary tests; `CELLGATE_RINGS` overrides it.

@@ -22,6 +22,7 @@ mod reserves;
 mod restart;
 mod rests;
 mod shares;
+mod slots;
 mod storm;
 mod take_up;
 mod tries;

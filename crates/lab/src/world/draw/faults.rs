@@ -39,6 +39,11 @@ const OF_STREAMS: [Class; 2] = [
     Class(15, 1, (20_000_000, 100_000_000), crash),
 ];
 
+const OF_ABR: [Class; 2] = [
+    Class(15, 3, (10_000, 1_500_000), stall),
+    Class(5, 1, (1_000_000, 10_000_000), crash),
+];
+
 /// Interrupts that are lost, wake-ups for no reason, steps of clocks.
 const WAKING: [Class; 3] = [
     Class(15, 2, (50_000, 2_000_000), interrupts_lost),
@@ -132,6 +137,36 @@ pub(super) fn of_streams(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
     }
     some_of(draw, scenario, &OF_HOSTS, &hosts);
     some_of(draw, scenario, &OF_STREAMS, &hosts);
+    some_of(draw, scenario, &WAKING, &hosts);
+    early_timers(draw, scenario, &hosts);
+    scenario.heal_ns = 0;
+}
+
+/// Beside sources of ABR, among the first `cells` of a line: mostly on the way of RM cells back.
+pub(super) fn of_abr(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
+    scenario.heal_ns = scenario.duration_ns;
+    let hosts = names(scenario, "");
+    for class in 0..6 {
+        if draw.percent(35) {
+            let most = 1 << draw.below(7);
+            for _ in 0..draw.between(1, most) {
+                cell_fault(draw, scenario, class, 50, cells);
+            }
+        }
+    }
+    // The HEC of a damaged header says what becomes of it, and then no reference follows.
+    let is_header = |fault: &FaultSpec| match fault {
+        FaultSpec::Cell {
+            effect: Effect::Flip { bit },
+            ..
+        } => *bit < 40,
+        _ => false,
+    };
+    if draw.percent(90) {
+        scenario.faults.retain(|fault| !is_header(fault));
+    }
+    some_of(draw, scenario, &OF_STREAMS[..1], &hosts);
+    some_of(draw, scenario, &OF_ABR, &hosts);
     some_of(draw, scenario, &WAKING, &hosts);
     early_timers(draw, scenario, &hosts);
     scenario.heal_ns = 0;

@@ -1,5 +1,6 @@
 //! From a seed to a scenario. Only here is anything drawn.
 
+mod abr;
 mod contracts;
 mod faults;
 mod plain;
@@ -30,8 +31,11 @@ pub const WITH_RINGS: u64 = 1 << 33;
 /// Seeds from here on, and below those of streams, are those of files that terminals move.
 pub const WITH_TRANSFERS: u64 = 1 << 36;
 
-/// Seeds from here on, and below those with rests, are those of streams of video.
+/// Seeds from here on, and below those of ABR, are those of streams of video.
 pub const WITH_STREAMS: u64 = 1 << 37;
+
+/// Seeds from here on, and below those with rests, are those of sources of ABR.
+pub const WITH_ABR: u64 = 1 << 38;
 
 /// From this seed on adapters rest; all else is drawn as for the remainder by it.
 pub const WITH_RESTS: u64 = 1 << 40;
@@ -46,7 +50,8 @@ pub fn scenario_of(seed: u64) -> Scenario {
         WITH_SERVERS..WITH_RINGS => served::scenario(&mut draw, former % 4 == 3),
         WITH_RINGS..WITH_TRANSFERS => rings::scenario(&mut draw),
         WITH_TRANSFERS..WITH_STREAMS => transfers::scenario(&mut draw),
-        _ => streams::scenario(&mut draw),
+        WITH_STREAMS..WITH_ABR => streams::scenario(&mut draw),
+        _ => abr::scenario(&mut draw),
     };
     if seed >= WITH_RESTS && !(WITH_RINGS..WITH_STREAMS).contains(&former) {
         rests(&mut Draw::new(seed), &mut scenario);

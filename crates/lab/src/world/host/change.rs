@@ -60,6 +60,9 @@ impl Host {
         } = changing;
         self.counts.modified += 1;
         self.watch.opens(vc, &opening.request);
+        self.available.forget(&opening.request);
+        self.book
+            .opens(self.time(self.steps.last), &opening.request);
         let connection = opening.connection;
         if handles.is_none() {
             // The memory is what it was.

@@ -165,6 +165,7 @@ impl Host {
 
     /// A server's command has ended.
     pub(super) fn asked_for(&mut self, asked: AskedFor, completion: &LabCompletion) {
+        let time = self.time(self.steps.last);
         match (asked, &completion.result) {
             (AskedFor::Attach(client), Ok(Outcome::Attached(index))) => {
                 self.clients[client].index = Some(*index);
@@ -177,6 +178,7 @@ impl Host {
             }
             (AskedFor::Opens(request), Ok(Outcome::Vc(vc))) => {
                 self.watch.opens(*vc, &request);
+                self.book.opens(time, &request);
                 if self.is_of_liar(&request) {
                     self.liars_vcs.insert(*vc);
                     self.watch.is_lied_to(request.port);
@@ -184,6 +186,7 @@ impl Host {
             }
             (_, Ok(Outcome::Closed(info))) => {
                 self.watch.closes(&info.request);
+                self.book.closes(time, info);
                 self.closed.push((u32::MAX, info.clone()));
             }
             _ => {}

@@ -174,9 +174,14 @@ impl Host {
             }
         }
         self.past.push(*self.adapter.stats());
+        self.book.is_lost();
+        self.available.is_lost();
         self.adapter = next;
         self.closed.clear();
         self.board = board(&self.config, self.options);
+        if self.follows_abr {
+            self.board.tell_received();
+        }
         self.watch = self.watch.of_next();
         self.rests.forget();
         let time = self.time(now);
@@ -197,9 +202,10 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn completed(&mut self, completion: &LabCompletion) {
+    pub(super) fn completed(&mut self, (completion, now): (&LabCompletion, Ps), net: &mut Net) {
         let ticket = completion.ticket;
         let ordered = self.ordered.remove(&ticket);
+        let time = self.time(now);
         if let Some(Ordered::Modify(changing)) = &ordered {
             self.changing.remove(&changing.opening.connection);
         }
@@ -210,6 +216,11 @@ impl Host {
             (Some(Ordered::Open(opened)), Ok(Outcome::Vc(vc))) => {
                 let (opening, handles) = *opened;
                 self.watch.opens(*vc, &opening.request);
+                self.book.opens(time, &opening.request);
+                if self.follows_abr {
+                    let (connection, step_ns) = (opening.connection, self.spec.step_ns);
+                    self.available.opens(connection, &opening.request, step_ns);
+                }
                 self.by_connection.insert(opening.connection, *vc);
                 self.add_endpoint(&opening, *vc, ticket, &handles);
             }
@@ -240,6 +251,9 @@ impl Host {
             (Some(Ordered::Lend), Err(Refusal::StaleVc | Refusal::BadParameter)) => {}
             (Some(Ordered::Close(connection, _)), Ok(Outcome::Closed(info))) => {
                 self.watch.closes(&info.request);
+                self.book.closes(time, info);
+                let wrong = self.available.closes(info);
+                self.abr_is_wrong(now, wrong, net);
                 self.closed.push((connection, info.clone()));
             }
             (Some(Ordered::Asked(asked)), _) => self.asked_for(asked, completion),

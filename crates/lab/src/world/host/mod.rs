@@ -1,6 +1,8 @@
 //! A host: the real adapter with its FIFOs, and its clients. It steps on a grid of its own; steps
 //! that could do nothing are left out.
 
+mod abr;
+mod accounts;
 mod change;
 mod commands;
 mod lifecycle;
@@ -37,6 +39,9 @@ use crate::world::source::Source;
 use crate::world::streams::{Film, Player};
 use crate::world::{Ps, Violation};
 
+use abr::Available;
+use accounts::AccountBook;
+pub(crate) use accounts::{ChargeBug, VcAccount};
 pub(crate) use change::GUESTS_VPI;
 use commands::AskedFor;
 pub(crate) use commands::{Answer, Brought, End, info};
@@ -153,6 +158,10 @@ pub(crate) struct Host {
     /// Cells that those before this one have compared.
     judged: u64,
     watch: Watch,
+    book: AccountBook,
+    /// References of ABR, if any run beside its adapters.
+    available: Available,
+    follows_abr: bool,
     /// The scenario's, then those of applications of the server.
     pub(crate) clients: Vec<Client>,
     /// How many the scenario has.
@@ -273,6 +282,9 @@ impl Host {
             judge: options.reference.then(|| Judge::new(&config, now)),
             judged: 0,
             watch: Watch::new(ports.len(), spec.budget),
+            book: AccountBook::new(options.charge_bug),
+            available: Available::default(),
+            follows_abr: false,
             clients: (0..clients)
                 .map(|_| Client::new(spec.event_slots))
                 .collect(),
@@ -409,6 +421,9 @@ impl Host {
     fn follow(&mut self, (now, time): (Ps, Time), net: &mut Net) {
         let mut wrong = None;
         let mut trace = std::mem::take(&mut self.board.trace);
+        if !self.available.is_empty() {
+            self.abr_is_followed(now, &trace, net);
+        }
         for did in &trace {
             match did {
                 Trace::Interrupted(index, _) => {
@@ -434,6 +449,7 @@ impl Host {
                     self.is_wrong("I10", now, told, net);
                 }
                 Trace::Transmitted { port, cells, .. } => {
+                    self.are_accounted_for(*port, cells);
                     let port = usize::from(port.0);
                     let output = self.ports[port].output;
                     for cell in cells.as_chunks::<CELL_LEN>().0 {
@@ -446,7 +462,7 @@ impl Host {
                 Trace::Completed(completion) => {
                     let told = self.watch.told.completed(completion);
                     self.is_wrong("I10", now, told, net);
-                    self.completed(completion);
+                    self.completed((&**completion, now), net);
                 }
                 _ => {}
             }

@@ -52,8 +52,11 @@ impl Host {
         let openings = self.openings.iter();
         let own = openings.filter(|(_, opening)| opening.lawless);
         let lawless: BTreeSet<u32> = own.map(|(n, _)| *n).collect();
+        let (accounts, answers) = self.accounts(self.time(now));
         HostReport {
             counts: self.counts,
+            accounts,
+            answers,
             rests: self.rests.counts,
             stats,
             waiting: self.waiting(),

@@ -153,7 +153,8 @@ impl Host {
             return None;
         }
         let answers = self.adapter.stats().cells_answered;
-        if answers > self.rests.answers {
+        // RM cells that came back are among them, and are not answered.
+        if answers > self.rests.answers && !self.follows_abr {
             return Some(format!("it rests, and {answers} cells are to be answered"));
         }
         let ports = self.ports.iter().enumerate();

@@ -6,7 +6,7 @@ use cellgate_core::adapter::{AdapterStats, Discard, Receive, Refusal, Room, VcIn
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
 
-use crate::world::host::{HostCounts, RestCounts};
+use crate::world::host::{HostCounts, RestCounts, VcAccount};
 use crate::world::line::LineCounts;
 use crate::world::run::World;
 use crate::world::streams::{Film, PlayerReport};
@@ -67,6 +67,10 @@ pub(crate) struct StreamReport {
 pub(crate) struct HostReport {
     pub(crate) counts: HostCounts,
     pub(crate) rests: RestCounts,
+    /// Of all VCs that its adapter has had.
+    pub(crate) accounts: Vec<VcAccount>,
+    /// Cells on its lines that no VC has sent.
+    pub(crate) answers: u64,
     /// Of all adapters that it has had, the present one last.
     pub(crate) stats: Vec<AdapterStats>,
     /// Cells in FIFOs.

@@ -1,6 +1,7 @@
 //! Coverage marks: what random scenarios are to have reached, each counted from what a run has left
 //! behind. The adapter knows nothing of them.
 
+mod abr;
 mod rings;
 mod servers;
 mod streams;
@@ -32,7 +33,8 @@ pub struct Mark {
 /// Contracts of a kind.
 type Kind = (&'static str, fn(&TrafficContract) -> bool);
 
-/// All marks of a run, those never reached too: of streams or of servers if it has any, else of a
+/// All marks of a run, those never reached too: of streams, of ABR or of servers if it has any,
+/// else of a
 /// world without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Marks(Vec<Mark>);
@@ -73,6 +75,8 @@ impl Marks {
         let mut marks = Self::default();
         if !run.scenario.streams.is_empty() {
             marks.streams(run);
+        } else if run.plan.connections.iter().any(Connection::is_abr) {
+            marks.available(run);
         } else if run.scenario.servers.is_empty() {
             marks.discards(run);
             marks.faults(run);

@@ -1,6 +1,7 @@
 //! The invariants that must hold when a run is over: what the scenario says, and what the log does.
 
 mod cells;
+mod charges;
 mod delays;
 mod fates;
 mod hosts;
@@ -8,6 +9,8 @@ mod pdus;
 mod servers;
 mod standing;
 mod streams;
+
+use cellgate_core::contract::charging;
 
 use super::Violation;
 use super::log::{HostReport, Log, Report, Tally};
@@ -25,6 +28,8 @@ pub(crate) struct Oracle<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) plan: &'a Plan,
     pub(crate) log: &'a Log,
+    /// The bug that charging has on purpose.
+    charge_bug: Option<charging::Planted>,
 }
 
 impl World {
@@ -54,6 +59,7 @@ impl World {
             scenario,
             plan: &self.net.plan,
             log: &self.net.log,
+            charge_bug: self.net.options.charge_bug,
         }
     }
 }
@@ -64,6 +70,7 @@ impl Oracle<'_> {
         self.nothing_was_wrong()?;
         self.nothing_waits()?;
         self.cells_are_conserved()?;
+        self.charges_are_right()?;
         self.pdus_are_right()?;
         self.streams_are_right()?;
         self.readers_sleep_only_on_empty_queues()

@@ -41,6 +41,9 @@ bugs! {
     RateTooHigh,
     /// What is left with a VC does not say what is reserved for it.
     DemandNotKept,
+    /// What is left with a VC does not say which slots it has had: the account is lost at the
+    /// server's death.
+    AccountNotKept,
     /// What is left with a VC does not say which Request made it.
     RequestNotKept,
     /// What is left with a VC does not say that its application may not know of it.

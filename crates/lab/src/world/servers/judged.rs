@@ -6,13 +6,14 @@ use cellgate_core::server::{AdapterIndex, Address, Request};
 use super::daemon::{Books, Parcel, Serving, to_server};
 use super::setup::address_at;
 use super::{ServerBug, ServerOutcome};
+use crate::world::Ps;
 use crate::world::host::Host;
 use crate::world::net::Net;
 use crate::world::oracle::{Audit, User, View, Wrong};
 
 impl Host {
     /// What can be seen of its server from outside, if it has one.
-    fn view(&self) -> Option<View<'_>> {
+    fn view(&self, now: Ps) -> Option<View<'_>> {
         let served = self.served.as_deref()?;
         let users = self.applications.iter().enumerate().map(|(n, one)| User {
             name: &one.spec.name,
@@ -26,6 +27,7 @@ impl Host {
             asks: one.asked.as_ref().filter(|asked| asked.id.is_some()),
         });
         Some(View {
+            now: self.time(now),
             spec: &served.spec,
             interfaces: &served.interfaces,
             lines: self
@@ -53,7 +55,7 @@ impl Host {
         net: &mut Net,
         judge: impl FnOnce(&mut Audit, &View<'_>) -> Result<T, Wrong>,
     ) -> T {
-        let Some(view) = self.view() else {
+        let Some(view) = self.view(net.now) else {
             return T::default();
         };
         match judge(net.log.audit(self.number), &view) {

@@ -12,6 +12,7 @@ use super::daemon::{FROM_ADAPTER, Parcel, Served, TO_ADAPTER};
 use super::process::{Heard, region_sizes};
 use crate::world::host::{Host, info};
 use crate::world::net::Net;
+use crate::world::oracle::Audit;
 
 impl Host {
     /// A server has the descriptors of no other adapter than the present one.
@@ -134,6 +135,7 @@ impl Host {
                 self.serve_any(net, |server, now| {
                     server.handle_report(now, adapter, &state)
                 });
+                self.is_judged(net, Audit::is_told);
             }
             News::Health(health) => {
                 self.serve_any(net, |server, now| {

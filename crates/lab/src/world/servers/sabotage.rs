@@ -4,6 +4,7 @@ use cellgate_core::contract::{CellRate, Credit, Jitter};
 use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, Confirm, Demand, FromServer, Indication, Opened, Refused, Request,
+    SlotClocks,
 };
 
 use super::ServerBug;
@@ -47,6 +48,7 @@ pub(super) fn sabotage(
         }
         (bug, Ask::Open { .. } | Ask::Modify { .. }, Some(record)) => match bug {
             ServerBug::DemandNotKept => record.demand = Demand::default(),
+            ServerBug::AccountNotKept => record.slots = SlotClocks::default(),
             ServerBug::RequestNotKept => record.done = None,
             ServerBug::ReopenedNotKept => record.reopened = false,
             _ => {}

@@ -45,11 +45,13 @@ impl Audit {
         }
     }
 
-    /// When nothing is under way the books say what the adapter has.
+    /// When nothing is under way the books say what the adapter has, and the accounts go on.
     pub(crate) fn is_at_rest(&mut self, seen: &View<'_>) -> Result<(), Wrong> {
         self.audits += 1;
-        seen.out_of_books()
-            .map_or(Ok(()), |text| Err(("I15", text)))
+        if let Some(text) = seen.out_of_books() {
+            return Err(("I15", text));
+        }
+        self.accounts_go_on(seen)
     }
 }
 

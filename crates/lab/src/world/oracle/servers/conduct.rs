@@ -57,6 +57,12 @@ impl Audit {
 
     /// The server asks its adapter for something.
     pub(crate) fn asks(&mut self, seen: &View<'_>, ask: &AdapterAsk) -> Result<(), Wrong> {
+        if let AdapterAsk::Keeper(Ask::Open { .. }, Some(record)) = ask {
+            self.reserves.ask(seen, record, true);
+        }
+        if let AdapterAsk::Keeper(Ask::Modify { .. }, Some(record)) = ask {
+            self.reserves.ask(seen, record, false);
+        }
         match ask {
             AdapterAsk::Keeper(Ask::Close { vc }, _) => {
                 // What an application holds of an adapter that has died has the same names.

@@ -1,5 +1,6 @@
 //! Servers: what one says and does is held against what its adapter has and its applications use.
 
+mod accounts;
 mod books;
 mod conduct;
 mod refusals;
@@ -7,6 +8,7 @@ mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellgate_core::Time;
 use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::contract::CellRate;
 use cellgate_core::server::{Address, ClientId, InterfaceSpec};
@@ -15,6 +17,7 @@ use cellgate_core::wire::VpiVci;
 use crate::world::Ps;
 use crate::world::scenario::ServerSpec;
 use crate::world::servers::{Asked, Books, KeptVc, Serving};
+use accounts::Reserves;
 use refusals::Offered;
 
 pub(crate) use conduct::is_what_was_asked;
@@ -22,6 +25,8 @@ pub(crate) use conduct::is_what_was_asked;
 /// What can be seen of a host's server, and of what is around it, at one time.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
+    /// What the host's clock says.
+    pub(crate) now: Time,
     pub(crate) spec: &'a ServerSpec,
     pub(crate) interfaces: &'a [InterfaceSpec],
     /// Cells per second that the line of each port carries, whatever the server believes.
@@ -89,6 +94,7 @@ pub(crate) struct Audit {
     /// Adapters in a row that have died of what was opened again; some have died of something else.
     deaths: u32,
     has_others: bool,
+    reserves: Reserves,
     /// Refusals that came with an offer, and times that its books were compared with its adapter.
     pub(crate) offers: u64,
     pub(crate) audits: u64,
