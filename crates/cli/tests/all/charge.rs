@@ -73,16 +73,12 @@ fn last_account(daemon: &Daemon, address: &str) -> Value {
         daemon.ok(&["vc", "del", "a.0.61"]);
     }
     daemon.ok(&["vc", "del", address]);
-    loop {
-        let line = heard.recv_timeout(Duration::from_secs(60)).expect("a line");
-        let told: Value = serde_json::from_str(&line).unwrap();
-        let told = &told["connection"];
-        if told["change"] == "removed" && told["info"]["address"] == address {
-            monitor.kill().unwrap();
-            monitor.wait().unwrap();
-            return told["info"]["slots"].clone();
-        }
-    }
+    let last = std::iter::from_fn(|| heard.recv_timeout(Duration::from_secs(60)).ok())
+        .map(|line| serde_json::from_str::<Value>(&line).unwrap()["connection"].clone())
+        .find(|told| told["change"] == "removed" && told["info"]["address"] == address);
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+    last.expect("the monitor hears of it")["info"]["slots"].clone()
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::gaps::{Watch, excuse, or_void};
 use crate::netns::joined;
 use crate::two_hosts::{ADDRESSES, daemons};
 
+/// For players, on one host.
+const INTERFACES: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+                          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
 /// 10 Mbit/s of payload in PDUs of eight cells, for a film of 8.
 const CONTRACT: &str = "cbr,aal5:pcr=28000,max_sdu=376";
 /// Octets of a file that is put again and again.

@@ -9,12 +9,10 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::{CONTRACT, ffmpeg};
+use super::{CONTRACT, INTERFACES, ffmpeg};
 use crate::daemon::Daemon;
 use crate::gaps::{TRIES, Watch};
 
-const INTERFACES: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
-                          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
 const NAME: &str = "video_http";
 const BROWSER: &str = "/usr/bin/chromium";
 /// More than the browser watches.

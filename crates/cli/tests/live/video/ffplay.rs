@@ -15,9 +15,9 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 
 use super::browser::{Process, film};
-use super::{CONTRACT, INTERFACES, TRIES};
+use super::{CONTRACT, INTERFACES};
 use crate::daemon::Daemon;
-use crate::gaps::Watch;
+use crate::gaps::{TRIES, Watch};
 
 const NAME: &str = "video_ffplay";
 const SECONDS: u64 = 8;
