@@ -68,6 +68,8 @@ struct Sender {
     late: u64,
     /// Of one with a rate.
     cdvt: Option<Ps>,
+    /// Of ABR.
+    is_available: bool,
 }
 
 impl Sender {
@@ -106,6 +108,9 @@ struct Port {
     bursting: Vec<(VcId, u32)>,
     /// The most cells that all of them together could make good at once, and one of each.
     late: u64,
+    /// Of these, sources of ABR. Each may have begun a PDU in a step of which no cell has left: an
+    /// RM cell is before it, or its rate has changed.
+    available: u64,
     /// Steps in a row after which best effort waited.
     waiting: u32,
     /// Of a client that lies about its SDUs no PDU may be seen, and yet the step begins each.
@@ -186,10 +191,12 @@ impl Watch {
             late: transmit.cdvt_ns.saturating_mul(cell_s) / 1_000_000_000 + 1,
             cdvt: rate.map(|_| Ps::from_ns(transmit.cdvt_ns)),
             aal: request.aal,
+            is_available: transmit.abr.is_some(),
             is_inside: false,
             policers: [policers.next(), policers.next()],
         };
         let port = &mut self.ports[usize::from(request.port.0)];
+        port.available += u64::from(sender.is_available);
         port.senders.insert(address, sender);
         let late = port.senders.values().map(|sender| sender.late).sum();
         port.late = port.late.max(late);
@@ -223,6 +230,7 @@ impl Watch {
         let port = &mut self.ports[usize::from(request.port.0)];
         let address = request.address.bits();
         let gone = port.senders.remove(&address);
+        port.available -= u64::from(gone.is_some_and(|gone| gone.is_available));
         port.bursting.retain(|(_, other)| *other != address);
         if let Some(gone) = gone.filter(Sender::is_greedy) {
             port.greedy.retain(|vc| *vc != gone.vc);
@@ -284,7 +292,7 @@ impl Watch {
         if !follows {
             port.waiting = 0;
         }
-        let has_no_more = begun >= PDUS_BEGUN || sent >= CELLS_SENT;
+        let has_no_more = begun + port.available >= PDUS_BEGUN || sent >= CELLS_SENT;
         port.full = if has_no_more { port.full + 1 } else { 0 };
         port.full_most = port.full_most.max(port.full);
         if port.waiting < HEARD || port.is_lied_to || has_no_more {
