@@ -531,9 +531,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         }
     }
 
-    /// What a slow VC turns round leaves out of rate, too: two ends that are slow would wait for
-    /// each
-    /// other's for ever.
+    /// Turns round what has come to a slow VC, out of rate, too: two slow ends would wait for each
+    /// other for ever.
     fn turn_slow<B>(&mut self, at: usize, board: &B)
     where
         B: Board<Region = R, Attachment = A>,
