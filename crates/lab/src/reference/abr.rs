@@ -1,8 +1,8 @@
 //! One end of a VC of ABR by the letter of TM 4.0, sections 5.10.4 and 5.10.5: the cells that its
 //! adapter has sent and received, one by one, and what must follow from them.
 //!
-//! It shares no arithmetic with the core: rates are in 2^-40 cells/s, a decrease is not rounded, and
-//! RM cells are read octet by octet.
+//! It shares no arithmetic with the core: rates are in 2^-40 cells/s, a decrease is not rounded,
+//! and RM cells are read octet by octet.
 
 use cellgate_core::adapter::{AbrStats, OpenRequest};
 use cellgate_core::contract::AbrParameters;
