@@ -525,19 +525,18 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             let planted = board.abr_planted();
             if let Some((rm, clp)) = abr.source.out_of_rate(now, planted) {
                 abr.stats.forward_sent += 1;
-                self.push_out_of_rate(at - 1, &rm, clp);
+                self.push_out_of_rate(vc, &rm, clp);
             }
-            self.turn_slow(at - 1, board);
+            self.turn_slow(vc, board);
         }
     }
 
     /// Turns round what has come to a slow VC, out of rate, too: two slow ends would wait for each
     /// other for ever.
-    fn turn_slow<B>(&mut self, at: usize, board: &B)
+    fn turn_slow<B>(&mut self, vc: VcIndex, board: &B)
     where
         B: Board<Region = R, Attachment = A>,
     {
-        let vc = self.wanting.slow[at];
         let Some(Some(cold)) = self.cold.get_mut(usize::from(vc.0)) else {
             return;
         };
@@ -552,13 +551,12 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             abr.stats.backward_sent += 1;
             //= TM 4.0 5.10.5 rule 6
             let clp = Destination::loss_priority(false, planted);
-            self.push_out_of_rate(at, &rm, clp);
+            self.push_out_of_rate(vc, &rm, clp);
         }
     }
 
     /// An RM cell of a slow VC waits at its port, which has room for it.
-    fn push_out_of_rate(&mut self, at: usize, rm: &Rm, clp: bool) {
-        let vc = self.wanting.slow[at];
+    fn push_out_of_rate(&mut self, vc: VcIndex, rm: &Rm, clp: bool) {
         let Some(Some(cold)) = self.cold.get_mut(usize::from(vc.0)) else {
             return;
         };

@@ -444,8 +444,8 @@ impl Connection {
         }
     }
 
-    /// What the counters show of it: that much four times a second, and no texts of contracts and
-    /// no bounds, which take longer than all else.
+    /// Its counters as they are shown, four times a second: without the contract's text and bounds,
+    /// which take longer than all else.
     pub(super) fn counters(&self) -> CounterRecord {
         let cell_s = |direction| {
             let rate = self.rate(direction);

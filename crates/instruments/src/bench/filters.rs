@@ -12,15 +12,14 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::rc::Rc;
-use std::thread;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use cellgate_core::Time;
 use cellgate_core::adapter::Discard;
 use cellgate_core::contract::CellRate;
-use cellgate_core::wire::{CELL_LEN_NO_HEC, CellPseudowire, VpiVci};
+use cellgate_core::wire::{CELL_LEN_NO_HEC, VpiVci};
 use cellgate_host::link::udp::{UdpLink, UdpReceiver, UdpSender};
-use cellgate_host::sys::{enter_network_namespace, pin_thread};
+use cellgate_host::sys::pin_thread;
 use cellgate_report::output::Exit;
 use rustix::process::geteuid;
 
@@ -29,8 +28,9 @@ use super::cpus::Cpus;
 use super::measure::{Contestant, take_turns, ticks};
 use super::report::Report;
 use super::rig::Rig;
-use super::site::{finish, ip};
+use super::site::{finish, ip, within};
 use super::train::{Train, user_cell};
+use super::udp::options;
 
 /// The port of pseudowires over UDP (RFC 7510).
 const PORT: u16 = 6_635;
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 40;
 /// Cells of a datagram: the least, and what an MTU of 1,500 holds.
 const CELLS: [usize; 2] = [1, 28];
 
-/// Who throws a datagram away.
+/// Ways to throw a datagram away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     /// A device that throws away all that it is to send (`ifb`): the sender's own work.
@@ -101,16 +101,8 @@ impl By {
             .addresses()
             .map(|address| SocketAddr::from((address, PORT)));
         UdpLink {
-            local,
-            peer,
             source_port: PORT,
-            peer_source_port: None,
-            label_out: 1_000,
-            label_in: 1_000,
-            mode: CellPseudowire::default(),
-            mtu: 1_500,
-            pack: None,
-            timer_ns: 0,
+            ..options(local, peer)
         }
     }
 }
@@ -124,7 +116,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (datagrams, repeats) = if args.quick { (2_000, 3) } else { (20_000, 21) };
     let has_nft = Command::new("nft").arg("--version").output().is_ok();
     if !has_nft {
-        report.note("left out: there is no nft");
+        report.note("nftables is left out: there is no nft");
     }
     let all = By::ALL.into_iter();
     let all: Vec<_> = all.filter(|by| has_nft || by.rules().is_none()).collect();
@@ -291,18 +283,6 @@ fn udp_count(snmp: &str, name: &str) -> Option<usize> {
     let names = lines.next()?.split_whitespace();
     let at = names.into_iter().position(|one| one == name)?;
     lines.next()?.split_whitespace().nth(at)?.parse().ok()
-}
-
-/// Runs `open` in a network namespace.
-fn within<T: Send + 'static>(
-    namespace: String,
-    open: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> anyhow::Result<T> {
-    let opened = thread::spawn(move || {
-        enter_network_namespace(&namespace)?;
-        open()
-    });
-    opened.join().map_err(|_| anyhow!("a thread panicked"))?
 }
 
 /// The `udp` link, and an adapter that knows none of its cells.

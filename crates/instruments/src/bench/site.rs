@@ -141,12 +141,8 @@ impl Site {
 
     /// A socket of UDP at an end.
     pub(super) fn socket(&self, end: End, address: &str) -> anyhow::Result<UdpSocket> {
-        let (namespace, address) = (end.namespace(), address.to_owned());
-        let bound = thread::spawn(move || {
-            enter_network_namespace(&namespace)?;
-            UdpSocket::bind(address)
-        });
-        Ok(bound.join().map_err(|_| anyhow!("a thread panicked"))??)
+        let address = address.to_owned();
+        within(end.namespace(), move || Ok(UdpSocket::bind(address)?))
     }
 
     /// Where what is moved lies, what is moved ends, or anything else.
@@ -212,4 +208,16 @@ pub(super) fn finish(command: &mut Command) -> anyhow::Result<()> {
 /// Runs `ip`.
 pub(super) fn ip(words: &[&str]) -> anyhow::Result<()> {
     finish(Command::new("ip").args(words))
+}
+
+/// Runs `open` in a network namespace.
+pub(super) fn within<T: Send + 'static>(
+    namespace: String,
+    open: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    let opened = thread::spawn(move || {
+        enter_network_namespace(&namespace)?;
+        open()
+    });
+    opened.join().map_err(|_| anyhow!("a thread panicked"))?
 }

@@ -1,7 +1,7 @@
 //! `cellgate bench udp`: the `udp` link beside plain system calls for the same datagrams, over the
 //! loopback: what a cell costs the receiver, and the sender.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 
 use anyhow::ensure;
@@ -23,6 +23,8 @@ const CELLS: usize = DATAGRAMS * PACK;
 /// Octets before them: a label.
 const LABEL_LEN: usize = 4;
 const DATAGRAM_LEN: usize = LABEL_LEN + PACK * CELL_LEN_NO_HEC;
+/// Any port of this host.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 /// Cells that the adapter takes at once.
 const BUDGET: usize = 256;
 
@@ -54,9 +56,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.finish(args.json)
 }
 
-fn options(peer: SocketAddr) -> UdpLink {
+/// A link between two addresses, under one label.
+pub(super) fn options(local: SocketAddr, peer: SocketAddr) -> UdpLink {
     UdpLink {
-        local: SocketAddr::from(([127, 0, 0, 1], 0)),
+        local,
         peer,
         source_port: 0,
         peer_source_port: None,
@@ -70,7 +73,7 @@ fn options(peer: SocketAddr) -> UdpLink {
 }
 
 fn sender(peer: SocketAddr) -> anyhow::Result<UdpSender> {
-    let sender = UdpSender::open(&options(peer))?;
+    let sender = UdpSender::open(&options(ANY, peer))?;
     ensure!(sender.capacity() >= CELLS, "a batch holds fewer cells");
     Ok(sender)
 }
@@ -93,7 +96,7 @@ fn sent(together: bool) -> &'static str {
 }
 
 fn link_receives(cells: &Rc<Vec<u8>>, together: bool) -> anyhow::Result<Contestant<'static>> {
-    let mut receiver = UdpReceiver::open(&options(SocketAddr::from(([127, 0, 0, 1], 0))))?;
+    let mut receiver = UdpReceiver::open(&options(ANY, ANY))?;
     let mut sender = sender(receiver.local_address()?)?;
     let mut fifo = vec![0; BUDGET * CELL_LEN_NO_HEC];
     let (mut now, cells) = (Time::ZERO, Rc::clone(cells));

@@ -38,8 +38,8 @@ fn line(indication: &Indication) -> Option<String> {
     }
 }
 
-/// What its application has heard, or is about to: a risk, an offer, its share. Of one that has
-/// ended, its last account.
+/// News that its application has heard, or is about to hear: a risk, an offer, its share. A
+/// connection that has ended has its last account.
 fn state(change: Change, info: &ConnectionInfo) -> String {
     let mut text = String::new();
     if change == Change::Removed {

@@ -82,14 +82,14 @@ fn waited_ns(pid: u32) -> Option<u64> {
     Some(waited)
 }
 
-/// What came of a film.
+/// A film as ffplay has shown it.
 #[derive(Debug)]
 struct Played {
     /// Frames that the player has left out; none: it told nothing.
     dropped: Option<u64>,
     /// Pictures that the screen has shown.
     pictures: usize,
-    /// What it said beside.
+    /// All else that it said.
     said: String,
 }
 

@@ -14,7 +14,7 @@ pub(super) const CAMERA: &str = "127.0.0.1:5004";
 pub(super) const DISPLAY_PORT: u16 = 5_006;
 /// Where what goes over the line is expected.
 const LINE_PORT: u16 = 5_008;
-/// What each socket is asked to hold, in octets: a large picture leaves its camera at once, in 117
+/// Octets that each socket is asked to hold: a large picture leaves its camera at once, in 117
 /// datagrams, and the kernel's own measure ends at 92 of them.
 pub(super) const HOLDS: usize = 4 << 20;
 /// Ethernet's.

@@ -122,19 +122,25 @@ pub(super) fn of_served(draw: &mut Draw, scenario: &mut Scenario, hosts: &[Strin
     }
 }
 
+/// Each class in a third of scenarios: less than 2^`bits` of them among the first `cells` of lines,
+/// `back` percent on the way back.
+fn some_of_cells(draw: &mut Draw, scenario: &mut Scenario, bits: u64, back: u64, cells: u64) {
+    for class in 0..6 {
+        if draw.percent(35) {
+            let most = 1 << draw.below(bits);
+            for _ in 0..draw.between(1, most) {
+                cell_fault(draw, scenario, class, back, cells);
+            }
+        }
+    }
+}
+
 /// Beside streams, among the first `cells` of a line, and whenever.
 pub(super) fn of_streams(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
     // They begin and end before that.
     scenario.heal_ns = scenario.duration_ns;
     let hosts = names(scenario, "");
-    for class in 0..6 {
-        if draw.percent(35) {
-            let most = 1 << draw.below(6);
-            for _ in 0..draw.between(1, most) {
-                cell_fault(draw, scenario, class, 10, cells);
-            }
-        }
-    }
+    some_of_cells(draw, scenario, 6, 10, cells);
     some_of(draw, scenario, &OF_HOSTS, &hosts);
     some_of(draw, scenario, &OF_STREAMS, &hosts);
     some_of(draw, scenario, &WAKING, &hosts);
@@ -146,14 +152,7 @@ pub(super) fn of_streams(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
 pub(super) fn of_abr(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
     scenario.heal_ns = scenario.duration_ns;
     let hosts = names(scenario, "");
-    for class in 0..6 {
-        if draw.percent(35) {
-            let most = 1 << draw.below(7);
-            for _ in 0..draw.between(1, most) {
-                cell_fault(draw, scenario, class, 50, cells);
-            }
-        }
-    }
+    some_of_cells(draw, scenario, 7, 50, cells);
     // The HEC of a damaged header says what becomes of it, and then no reference follows.
     let is_header = |fault: &FaultSpec| match fault {
         FaultSpec::Cell {

@@ -3,10 +3,9 @@
 use cellgate_core::adapter::AbrStats;
 use cellgate_core::contract::RateReason;
 
-use super::{Count, Is, Marks, adapters, hosts, lines};
-use crate::world::LineCounts;
+use super::{Count, Is, Marks};
 use crate::world::oracle::Oracle;
-use crate::world::scenario::{FaultSpec, SwitchSpec};
+use crate::world::scenario::SwitchSpec;
 use crate::world::switch::QueueMark;
 
 const COUNTS: [Count<AbrStats>; 8] = [
@@ -26,31 +25,8 @@ const SWITCHES: [Is<SwitchSpec>; 3] = [
     ("er", |one| matches!(one.mark, Some(QueueMark::Er { .. }))),
 ];
 
-const LINES: [Count<LineCounts>; 5] = [
-    ("lost", |counts| counts.faults.lost),
-    ("duplicated", |counts| counts.faults.duplicated),
-    ("damaged", |counts| counts.faults.payload_errors),
-    ("held", |counts| counts.held),
-    ("overtaken", |counts| counts.swapped),
-];
-
-const FAULTS: [Is<FaultSpec>; 4] = [
-    ("adapter_stall", |fault| {
-        matches!(fault, FaultSpec::AdapterStall { .. })
-    }),
-    ("host_stall", |fault| {
-        matches!(fault, FaultSpec::HostStall { .. })
-    }),
-    ("adapter_crash", |fault| {
-        matches!(fault, FaultSpec::AdapterCrash { .. })
-    }),
-    ("clock_step", |fault| {
-        matches!(fault, FaultSpec::ClockStep { .. })
-    }),
-];
-
 impl Marks {
-    /// What ends of ABR have reached: RM cells, why rates have changed last, and what was met.
+    /// RM cells of ends, reasons of the last change of their rates, and what was met.
     pub(super) fn available(&mut self, run: &Oracle<'_>) {
         let accounts = run.log.report.hosts.iter().flat_map(|host| &host.accounts);
         let all: Vec<AbrStats> = accounts.filter_map(|one| one.info.stats.abr).collect();
@@ -69,18 +45,6 @@ impl Marks {
             let marking = run.scenario.switches.iter().filter(|one| is(one));
             self.push("switch", name, marking.count() as u64);
         }
-        for (name, count) in LINES {
-            self.push("met", name, lines(run, count));
-        }
-        for (name, is) in FAULTS {
-            let of_kind = run.scenario.faults.iter().filter(|fault| is(fault));
-            self.push("met", name, of_kind.count() as u64);
-        }
-        let refused = |stats: &cellgate_core::adapter::AdapterStats| stats.cells_discarded.total();
-        self.push("met", "discarded", adapters(run, refused));
-        let outputs = run.log.report.switches.iter().flat_map(|one| &one.outputs);
-        let full = outputs.map(|output| output.discarded).sum();
-        self.push("met", "switch_full", full);
-        self.push("met", "no_adapter", hosts(run, |counts| counts.overflowed));
+        self.met(run);
     }
 }

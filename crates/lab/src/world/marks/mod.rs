@@ -2,6 +2,7 @@
 //! behind. The adapter knows nothing of them.
 
 mod abr;
+mod met;
 mod rings;
 mod servers;
 mod streams;

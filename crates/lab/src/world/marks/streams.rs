@@ -1,12 +1,9 @@
 //! Marks of video.
 
-use cellgate_core::adapter::Discard;
-
-use super::{Count, Is, Marks, adapters, hosts, lines};
-use crate::world::LineCounts;
+use super::{Count, Is, Marks};
 use crate::world::log::StreamReport;
 use crate::world::oracle::Oracle;
-use crate::world::scenario::{ClockSpec, FaultSpec, StreamSpec};
+use crate::world::scenario::{ClockSpec, StreamSpec};
 
 /// PDUs of a gap that their numbers do not tell of.
 const NUMBERS: u64 = 256;
@@ -40,29 +37,6 @@ const CLOCKS: [Is<StreamSpec>; 3] = [
     ("none", |spec| spec.clock == ClockSpec::None),
 ];
 
-const LINES: [Count<LineCounts>; 5] = [
-    ("lost", |counts| counts.faults.lost),
-    ("duplicated", |counts| counts.faults.duplicated),
-    ("damaged", |counts| counts.faults.payload_errors),
-    ("held", |counts| counts.held),
-    ("overtaken", |counts| counts.swapped),
-];
-
-const FAULTS: [Is<FaultSpec>; 4] = [
-    ("adapter_stall", |fault| {
-        matches!(fault, FaultSpec::AdapterStall { .. })
-    }),
-    ("host_stall", |fault| {
-        matches!(fault, FaultSpec::HostStall { .. })
-    }),
-    ("adapter_crash", |fault| {
-        matches!(fault, FaultSpec::AdapterCrash { .. })
-    }),
-    ("clock_step", |fault| {
-        matches!(fault, FaultSpec::ClockStep { .. })
-    }),
-];
-
 impl Marks {
     pub(super) fn streams(&mut self, run: &Oracle<'_>) {
         let reports = &run.log.report.streams;
@@ -80,26 +54,6 @@ impl Marks {
             });
             self.push("clock", name, known.count() as u64);
         }
-        for (name, count) in LINES {
-            self.push("met", name, lines(run, count));
-        }
-        for (name, is) in FAULTS {
-            let of_kind = run.scenario.faults.iter().filter(|fault| is(fault));
-            self.push("met", name, of_kind.count() as u64);
-        }
-        let refused = |stats: &_| Discard::ALL.iter().map(|why| of(stats, *why)).sum();
-        self.push("met", "discarded", adapters(run, refused));
-        let switches = run.log.report.switches.iter();
-        let full = switches.flat_map(|switch| &switch.outputs);
-        self.push(
-            "met",
-            "switch_full",
-            full.map(|counts| counts.discarded).sum(),
-        );
-        self.push("met", "no_adapter", hosts(run, |counts| counts.overflowed));
+        self.met(run);
     }
-}
-
-fn of(stats: &cellgate_core::adapter::AdapterStats, why: Discard) -> u64 {
-    stats.cells_discarded.of(why)
 }

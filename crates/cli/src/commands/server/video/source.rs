@@ -14,8 +14,8 @@ use cellgate_core::wire::TS_LEN;
 use cellgate_report::bitrate;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
-/// What a socket is asked to hold, in octets. A camera's large picture may come at once, and is
-/// more than the kernel's own measure.
+/// Octets that a socket is asked to hold. A camera's large picture may come at once, and is more
+/// than the kernel's own measure.
 const HOLDS: usize = 4 << 20;
 
 /// What a source is called.
