@@ -86,7 +86,8 @@ fn clock_step(host: String, at_ns: u64, by_ns: u64) -> FaultSpec {
 
 /// Draws all those of a scenario without servers.
 pub(super) fn of_plain(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause]) {
-    cell_faults(draw, scenario);
+    let cells = scenario.heal_ns * LINE / 2 / 1_000_000_000;
+    cell_faults(draw, scenario, [50, 6, 30], cells);
     let hosts = names(scenario, "");
     let open = scenario.connections.iter().filter(|spec| spec.open);
     let open: Vec<String> = open.map(|spec| spec.name.clone()).collect();
@@ -122,25 +123,12 @@ pub(super) fn of_served(draw: &mut Draw, scenario: &mut Scenario, hosts: &[Strin
     }
 }
 
-/// Each class in a third of scenarios: less than 2^`bits` of them among the first `cells` of lines,
-/// `back` percent on the way back.
-fn some_of_cells(draw: &mut Draw, scenario: &mut Scenario, bits: u64, back: u64, cells: u64) {
-    for class in 0..6 {
-        if draw.percent(35) {
-            let most = 1 << draw.below(bits);
-            for _ in 0..draw.between(1, most) {
-                cell_fault(draw, scenario, class, back, cells);
-            }
-        }
-    }
-}
-
 /// Beside streams, among the first `cells` of a line, and whenever.
 pub(super) fn of_streams(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
     // They begin and end before that.
     scenario.heal_ns = scenario.duration_ns;
     let hosts = names(scenario, "");
-    some_of_cells(draw, scenario, 6, 10, cells);
+    cell_faults(draw, scenario, [35, 6, 10], cells);
     some_of(draw, scenario, &OF_HOSTS, &hosts);
     some_of(draw, scenario, &OF_STREAMS, &hosts);
     some_of(draw, scenario, &WAKING, &hosts);
@@ -152,7 +140,7 @@ pub(super) fn of_streams(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
 pub(super) fn of_abr(draw: &mut Draw, scenario: &mut Scenario, cells: u64) {
     scenario.heal_ns = scenario.duration_ns;
     let hosts = names(scenario, "");
-    some_of_cells(draw, scenario, 7, 50, cells);
+    cell_faults(draw, scenario, [35, 7, 50], cells);
     // The HEC of a damaged header says what becomes of it, and then no reference follows.
     let is_header = |fault: &FaultSpec| match fault {
         FaultSpec::Cell {
@@ -360,15 +348,20 @@ pub(super) fn writes(draw: &mut Draw, scenario: &mut Scenario, open: &[String]) 
     }
 }
 
-fn cell_faults(draw: &mut Draw, scenario: &mut Scenario) {
-    let cells = scenario.heal_ns * LINE / 2 / 1_000_000_000;
+/// Among the first `cells` of lines: each class in so many percent of scenarios, less than 2^`bits`
+/// of it, and of these so many percent on the way back.
+fn cell_faults(
+    draw: &mut Draw,
+    scenario: &mut Scenario,
+    [percent, bits, back_percent]: [u64; 3],
+    cells: u64,
+) {
     for class in 0..6 {
-        if !draw.percent(50) {
-            continue;
-        }
-        let most = 1 << draw.below(6);
-        for _ in 0..draw.between(1, most) {
-            cell_fault(draw, scenario, class, 30, cells);
+        if draw.percent(percent) {
+            let most = 1 << draw.below(bits);
+            for _ in 0..draw.between(1, most) {
+                cell_fault(draw, scenario, class, back_percent, cells);
+            }
         }
     }
 }
