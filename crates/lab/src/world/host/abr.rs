@@ -114,7 +114,6 @@ impl Host {
             }
         }
         self.abr_is_wrong(now, wrong, net);
-        self.abr_waits(now, net);
     }
 
     /// Cells that each end has thrown away, and whether some were for want of room.
@@ -128,8 +127,8 @@ impl Host {
         all.collect()
     }
 
-    /// After a step: whoever waits has its floor, and is probed.
-    fn abr_waits(&mut self, now: Ps, net: &mut Net) {
+    /// After a step, whose cells are on their lines: whoever waits has its floor, and is probed.
+    pub(super) fn abr_waits(&mut self, now: Ps, net: &mut Net) {
         let time = self.time(now).ns();
         let passed = now
             .since(std::mem::replace(&mut self.available.looked, now))
@@ -140,6 +139,7 @@ impl Host {
         for ((port, _), one) in &mut self.available.ends {
             let output = self.ports[usize::from(port.0)].output;
             let is_full = net.lines[output].backlog(now) + 1 >= fifo;
+            let is_full = is_full || self.watch.has_no_more(usize::from(port.0));
             let vc = self.by_connection.get(&one.connection);
             let endpoint = vc.and_then(|vc| self.endpoints.get_mut(vc));
             let waits = endpoint.is_some_and(|endpoint| !endpoint.has_sent_all());

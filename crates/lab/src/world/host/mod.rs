@@ -468,6 +468,9 @@ impl Host {
             }
         }
         self.is_wrong("I13", now, wrong, net);
+        if !self.available.is_empty() {
+            self.abr_waits(now, net);
+        }
         if let Some(judge) = &mut self.judge {
             let space = |port: usize| self.ports[port].space;
             let end = judge.end(time, &mut trace, &mut self.board, space);

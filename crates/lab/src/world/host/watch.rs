@@ -123,6 +123,11 @@ struct Port {
     full_most: u64,
 }
 
+/// Whether a step has begun as many PDUs as it may, or has sent as many cells.
+fn has_no_more(begun: u64, sent: u64) -> bool {
+    begun >= PDUS_BEGUN || sent >= CELLS_SENT
+}
+
 impl Port {
     /// Nothing was sent, and nobody waits: what follows says nothing of the slots.
     #[inline]
@@ -225,6 +230,12 @@ impl Watch {
         (self.ports[port].late, self.ports[port].full_most)
     }
 
+    /// Whether a port could begin or send no more in the last step.
+    pub(super) fn has_no_more(&self, port: usize) -> bool {
+        let port = &self.ports[port];
+        has_no_more(port.begun + port.available, port.sent)
+    }
+
     /// It is closed.
     pub(super) fn closes(&mut self, request: &OpenRequest) {
         let port = &mut self.ports[usize::from(request.port.0)];
@@ -292,7 +303,7 @@ impl Watch {
         if !follows {
             port.waiting = 0;
         }
-        let has_no_more = begun + port.available >= PDUS_BEGUN || sent >= CELLS_SENT;
+        let has_no_more = has_no_more(begun + port.available, sent);
         port.full = if has_no_more { port.full + 1 } else { 0 };
         port.full_most = port.full_most.max(port.full);
         if port.waiting < HEARD || port.is_lied_to || has_no_more {
