@@ -57,6 +57,7 @@ pub const OF_ABR: &[Planted] = &[
     Planted::MarkForgotten,
     Planted::LossNotNoticed,
     Planted::NoRmCells,
+    Planted::ProbeBraked,
     Planted::SlowNotProbed,
     Planted::RestForgetsProbes,
     Planted::FloorGivesWay,

@@ -84,6 +84,8 @@ pub(super) struct Abr {
     police: Gcra,
     kept: Option<Kept>,
     stats: AbrStats,
+    /// The last forward RM cell came out of rate: its source sends nothing.
+    is_probed: bool,
     /// It is in the list of those with something to settle.
     is_touched: bool,
     /// It is in the list of those that are slow.
@@ -170,6 +172,7 @@ impl Abr {
             kept: Kept::new(request, &terms),
             stats: AbrStats::default(),
             is_touched: false,
+            is_probed: false,
             is_slow: false,
         })
     }
@@ -228,6 +231,8 @@ impl Abr {
         }
         let planted = board.abr_planted();
         if !value.backward {
+            let clp = cell.get(3).is_some_and(|octet| octet & 1 == 1);
+            self.is_probed = clp && !board.planted(Planted::ProbeBraked);
             self.stats.forward_received += 1;
             self.stats.replaced += u64::from(self.destination.forward(value, planted));
             return Ok(());
@@ -241,6 +246,16 @@ impl Abr {
         Ok(())
     }
 
+    /// The backward RM cell that leaves now, if one waits. A VC that throws the rest of a PDU away
+    /// is `congested` as long as more of it comes: a source that probes sends none of it, and would
+    /// never hear that there is room again.
+    fn turn(&mut self, congested: bool, planted: Bug) -> Option<Rm> {
+        let congested = congested && !self.is_probed;
+        let rm = self.destination.turn(congested, planted);
+        self.stats.backward_sent += u64::from(rm.is_some());
+        rm
+    }
+
     /// The RM cell of the source, or of the destination, that leaves before data.
     fn next(&mut self, now: Time, data: bool, congested: bool, planted: Bug) -> Next {
         let waits = self.destination.waits();
@@ -251,11 +266,8 @@ impl Abr {
                 self.stats.forward_sent += 1;
                 Next::Rm(rm, clp)
             }
-            NextCell::Backward => match self.destination.turn(congested, planted) {
-                Some(rm) => {
-                    self.stats.backward_sent += 1;
-                    Next::Rm(rm, Destination::loss_priority(true, planted))
-                }
+            NextCell::Backward => match self.turn(congested, planted) {
+                Some(rm) => Next::Rm(rm, Destination::loss_priority(true, planted)),
                 None => Next::Nothing,
             },
         }
@@ -546,9 +558,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let abr = abr.filter(|_| port.is_some_and(|port| !port.rm.is_full()));
         let planted = board.abr_planted();
         if let Some(abr) = abr
-            && let Some(rm) = abr.destination.turn(congested, planted)
+            && let Some(rm) = abr.turn(congested, planted)
         {
-            abr.stats.backward_sent += 1;
             //= TM 4.0 5.10.5 rule 6
             let clp = Destination::loss_priority(false, planted);
             self.push_out_of_rate(vc, &rm, clp);

@@ -63,6 +63,8 @@ planted! {
         LossNotNoticed,
         /// A PDU of ABR leaves without RM cells.
         NoRmCells,
+        /// A probe is told of the rest of a PDU that was thrown away.
+        ProbeBraked,
         /// A source without a rate does not probe.
         SlowNotProbed,
         /// OAM cells are taken for user data.

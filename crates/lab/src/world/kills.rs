@@ -20,6 +20,7 @@ use crate::mutants::{Kill, OF_ABR, OF_RESTS};
 /// and
 /// a test of its own those of ABR.
 pub const OUT_OF_REACH: &[Planted] = &[
+    Planted::ProbeBraked,
     Planted::RestLooksAtSixteen,
     Planted::RestForgetsLoopbacks,
     Planted::RestForgetsNoReturn,

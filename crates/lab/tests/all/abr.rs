@@ -591,9 +591,25 @@ fn slow_reader(bug: Option<Planted>) -> Checked {
     )
 }
 
+/// A source that its reader has stopped in the middle of a PDU goes on when the reader does.
+fn stopped_reader(bug: Option<Planted>) -> Checked {
+    let contract = "abr,aal5:pcr=50000,rdf=1,max_sdu=4000";
+    let mut world = World::new(contract, LINE, bug);
+    world.run(100, clean)?;
+    for _ in 0..5 {
+        world.ends[1].vcs[0].reads = false;
+        world.run(700, clean)?;
+        world.ends[1].vcs[0].reads = true;
+        world.run(1_500, clean)?;
+        let abr = world.ends[0].abr();
+        check("goes on", abr.allowed_cell_s > 40_000, abr)?;
+    }
+    Ok(())
+}
+
 type Scene = (&'static str, fn(Option<Planted>) -> Checked);
 
-const SCENES: [Scene; 8] = [
+const SCENES: [Scene; 9] = [
     ("places", places),
     ("marks", marks),
     ("silence", silence),
@@ -602,6 +618,7 @@ const SCENES: [Scene; 8] = [
     ("overload", overload),
     ("probes", probes),
     ("slow_reader", slow_reader),
+    ("stopped_reader", stopped_reader),
 ];
 
 #[test]
