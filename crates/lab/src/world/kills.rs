@@ -17,8 +17,7 @@ use crate::mutants::{Kill, OF_ABR, OF_RESTS};
 /// loopback tests, other MIDs than 0 on transmit, reserves for what conforms, hosts of seventeen
 /// clients, shapers of little CDVT, lines that take nothing when a slot of theirs is due, or occurs
 /// too seldom, as queues that are full again and again. The adapter's own judge finds all of them,
-/// and
-/// a test of its own those of ABR.
+/// and a test of its own those of ABR.
 pub const OUT_OF_REACH: &[Planted] = &[
     Planted::ProbeBraked,
     Planted::RestLooksAtSixteen,
@@ -66,8 +65,7 @@ pub const OUT_OF_REACH: &[Planted] = &[
 ];
 
 /// Bugs of sources and destinations of ABR that no random scenario has shown: 25 were tried. Tests
-/// of
-/// the machines find them.
+/// of the machines find them.
 const ABR_OUT_OF_REACH: &[AbrPlanted] = &[
     AbrPlanted::InitialRateForgotten,
     AbrPlanted::PeakExceeded,
@@ -84,10 +82,10 @@ const ABR_OUT_OF_REACH: &[AbrPlanted] = &[
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
 /// adapter's, of the queues', of the world's (`world: LineLoses`), of servers
-/// (`server: ConfirmLost`), of charging (`charge: PartLost`), of terminals (`files:
-/// JournalBeforeOctets`), of streams (`video:
-/// ReleasedLate`), or of rings (`ring: SlotKept`). The reference is off with those of all but the
-/// adapter and rings, for it would find some of them first; that of rings is asked last.
+/// (`server: ConfirmLost`), of charging (`charge: PartLost`), of terminals
+/// (`files: JournalBeforeOctets`), of streams (`video: ReleasedLate`), or of rings
+/// (`ring: SlotKept`). The reference is off with those of all but the adapter and rings, for it
+/// would find some of them first; that of rings is asked last.
 pub fn with_bug(name: &str) -> Option<Options> {
     let (whose, name) = name.split_once(':').unwrap_or(("", name));
     let name = name.trim_start();

@@ -10,9 +10,11 @@ mod servers;
 mod standing;
 mod streams;
 
+use cellgate_core::adapter::Discard;
 use cellgate_core::contract::charging;
 
 use super::Violation;
+use super::host::VcAccount;
 use super::log::{HostReport, Log, Report, Tally};
 use super::plan::{Connection, Plan};
 use super::run::World;
@@ -133,6 +135,18 @@ impl Oracle<'_> {
         let (connection, tally) = self.connection(n);
         let overflowed = &self.host(connection.to).overflowed;
         tally.discarded + overflowed.get(&connection.address).copied().unwrap_or(0)
+    }
+
+    /// Whether cells of ABR, whose rate the network sets, were refused because they had waited in
+    /// switches and came closer to each other than CDVT lets them.
+    fn came_too_close(&self, n: usize) -> bool {
+        let connection = &self.plan.connections[n];
+        let receiver = &self.host(connection.to).accounts;
+        let mut vcs = receiver
+            .iter()
+            .filter(|vc| vc.info.request.address == connection.address);
+        let refused = |vc: &VcAccount| vc.info.stats.cells_discarded.of(Discard::NonConforming) > 0;
+        connection.is_abr() && connection.path.len() > 1 && vcs.any(refused)
     }
 
     /// Whether a fault of a line met it, or could have moved its cells.

@@ -86,7 +86,8 @@ impl Oracle<'_> {
             || standing.lawless
             || standing.gave_way
             || standing.cut
-            || standing.untold);
+            || standing.untold
+            || self.came_too_close(n));
         let sound = passed && !met && !standing.disturbed && quiet;
         if standing.conforms && sound {
             let missing = pdus.missing(sent);
