@@ -24,7 +24,7 @@ const PROBES_NS: u64 = NS_PER_S as u64 / TCR as u64;
 const NOTICES_NS: u64 = 100_000_000;
 /// Cells that a step may send early because a floor of its own sends them.
 const SLACK: u128 = 2;
-/// Cells by which what is sent may be behind MCR, beside what CDVT and some steps cost.
+/// Cells by which what is sent may be behind MCR, beside what bursts and some steps cost.
 const BEHIND: u128 = 4;
 const LATE: u64 = 8;
 
@@ -119,7 +119,8 @@ const fn cells_s(rate: u32) -> u128 {
 pub(crate) struct AbrEnd {
     told: AbrParameters,
     cdvt_ns: u64,
-    step_ns: u64,
+    /// A cell waits for the adapter's next step, or for the one on the line.
+    turn_ns: u64,
     acr: u128,
     /// When the last in-rate forward RM cell left, in-rate cells since, and whether a backward RM
     /// cell is among them.
@@ -162,14 +163,14 @@ struct Counts {
 }
 
 impl AbrEnd {
-    /// That of a VC that an adapter opens which steps so often; none: it has no ABR.
-    pub(crate) fn new(request: &OpenRequest, step_ns: u64) -> Option<Self> {
+    /// That of a VC that an adapter opens, where a cell has its turn so often; none: it has no ABR.
+    pub(crate) fn new(request: &OpenRequest, turn_ns: u64) -> Option<Self> {
         let transmit = request.transmit?;
         let told = transmit.abr?.transmit;
         Some(Self {
             told,
             cdvt_ns: transmit.cdvt_ns,
-            step_ns,
+            turn_ns,
             acr: cells_s(told.icr.cell_s()),
             forward: None,
             cells: 0,
@@ -324,7 +325,7 @@ impl AbrEnd {
         self.counts.forward_sent += 1;
         let early = self.probe.is_some_and(|last| {
             // One may wait for the line from step to step.
-            now + 4 * self.step_ns < last + PROBES_NS
+            now + 4 * self.turn_ns < last + PROBES_NS
         });
         self.probe = Some(now);
         self.expected += 1;
@@ -347,7 +348,7 @@ impl AbrEnd {
             self.turned = true;
         }
         if rm.is(BN) {
-            let soon = |last: u64| now + 4 * self.step_ns < last + NOTICES_NS;
+            let soon = |last: u64| now + 4 * self.turn_ns < last + NOTICES_NS;
             let early = self.noticed.is_some_and(soon);
             self.noticed = Some(now);
             return match early || !loses || !rm.is(CI) {
@@ -417,10 +418,15 @@ impl AbrEnd {
     }
 
     /// A2, A3, after a step: who waits has MCR, and is probed below TCR. `waits`: data does, and
-    /// the
-    /// line takes it; `passed` nanoseconds have passed since the last step, whatever its clock
-    /// says.
-    pub(crate) fn looks(&mut self, now: u64, passed: u64, waits: bool) -> Result<(), Wrong> {
+    /// the line takes it; `passed` nanoseconds have passed since the last step, whatever its clock
+    /// says; bursts of all that the line carries hold each other up for `bursts_ns`.
+    pub(crate) fn looks(
+        &mut self,
+        now: u64,
+        passed: u64,
+        waits: bool,
+        bursts_ns: u64,
+    ) -> Result<(), Wrong> {
         if !waits {
             (self.behind, self.slow_since, self.waited) = (0, None, false);
             return Ok(());
@@ -430,7 +436,7 @@ impl AbrEnd {
         if std::mem::replace(&mut self.waited, true) {
             self.behind += u128::from(passed) * mcr;
         }
-        let late = u128::from(self.cdvt_ns + LATE * self.step_ns) * mcr;
+        let late = u128::from(bursts_ns + LATE * self.turn_ns) * mcr;
         if self.behind > BEHIND * NS_PER_S + late {
             let cells = self.behind / NS_PER_S;
             let text = format!("{cells} cells of MCR were not sent though some wait");
@@ -442,7 +448,7 @@ impl AbrEnd {
         }
         let since = *self.slow_since.get_or_insert(now);
         let since = since.max(self.probe.unwrap_or(0));
-        match now > since + PROBES_NS + LATE * self.step_ns {
+        match now > since + PROBES_NS + LATE * self.turn_ns {
             true => wrong("A3", "a slow source waits and is not probed"),
             false => Ok(()),
         }

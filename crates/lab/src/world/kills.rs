@@ -59,12 +59,11 @@ pub const OUT_OF_REACH: &[Planted] = &[
     Planted::RmUnpoliced,
     Planted::FloorNotKept,
     Planted::LossNotNoticed,
-    Planted::RestForgetsProbes,
     Planted::FloorGivesWay,
     Planted::FloorNotCharged,
 ];
 
-/// Bugs of sources and destinations of ABR that no random scenario has shown: 25 were tried. Tests
+/// Bugs of sources and destinations of ABR that no random scenario has shown: 400 were tried. Tests
 /// of the machines find them.
 const ABR_OUT_OF_REACH: &[AbrPlanted] = &[
     AbrPlanted::InitialRateForgotten,
@@ -72,12 +71,6 @@ const ABR_OUT_OF_REACH: &[AbrPlanted] = &[
     AbrPlanted::DataOutOfNothing,
     AbrPlanted::NoticeBreaksSilence,
     AbrPlanted::NoIncreaseIgnored,
-    AbrPlanted::UnaskedBelieved,
-    AbrPlanted::DirectionKept,
-    AbrPlanted::TurnedTwice,
-    AbrPlanted::NoticesUnbounded,
-    AbrPlanted::NoticeUnmarked,
-    AbrPlanted::TurnedHighPriority,
 ];
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the

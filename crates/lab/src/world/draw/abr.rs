@@ -86,10 +86,11 @@ fn connection(draw: &mut Draw, scenario: &mut Scenario, n: u64, cell_s: u64) {
     let name = format!("abr{n}");
     let pcr = (cell_s * draw.pick(&[1, 2, 4])).min(LINE);
     let line = scenario.links[scenario.links.len() - 1].bit_s / 424;
-    // All floors together leave room on the line.
+    // All floors together leave room on the line; the first may be more than an even share of it.
+    let most = if n == 0 { line / 3 } else { line / 10 };
     let mcr = match draw.below(3) {
         0 => 0,
-        _ => (pcr / draw.pick(&[4, 10, 50])).min(line / 10),
+        _ => (pcr / draw.pick(&[1, 4, 10, 50])).min(most),
     };
     let icr = match draw.below(3) {
         0 => pcr,

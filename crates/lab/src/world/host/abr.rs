@@ -27,20 +27,24 @@ struct One {
 #[derive(Debug, Default)]
 pub(super) struct Available {
     ends: BTreeMap<At, One>,
+    /// The greatest CDVT of all: a tolerance is a burst, before which others wait.
+    cdvt_ns: u64,
     /// The last step.
     looked: Ps,
 }
 
 impl Available {
-    /// A VC is open for a connection.
-    pub(super) fn opens(&mut self, connection: u32, request: &OpenRequest, step_ns: u64) {
-        if let Some(end) = AbrEnd::new(request, step_ns) {
+    /// A VC is open for a connection, and its cells have their turn so often.
+    pub(super) fn opens(&mut self, connection: u32, request: &OpenRequest, turn_ns: u64) {
+        if let Some(end) = AbrEnd::new(request, turn_ns) {
             let one = One {
                 connection,
                 end,
                 discarded: 0,
             };
             self.ends.insert((request.port, request.address), one);
+            let cdvt_ns = request.transmit.map_or(0, |transmit| transmit.cdvt_ns);
+            self.cdvt_ns = self.cdvt_ns.max(cdvt_ns);
         }
     }
 
@@ -135,6 +139,8 @@ impl Host {
             .ns();
         let fifo = transmit_fifo(&self.spec);
         let stands = self.steps.stood_still > Ps::ZERO;
+        // Bursts and what comes in their time: floors take less than two thirds of a line.
+        let bursts_ns = 2 * self.available.cdvt_ns;
         let mut wrong = Ok(());
         for ((port, _), one) in &mut self.available.ends {
             let output = self.ports[usize::from(port.0)].output;
@@ -143,7 +149,9 @@ impl Host {
             let vc = self.by_connection.get(&one.connection);
             let endpoint = vc.and_then(|vc| self.endpoints.get_mut(vc));
             let waits = endpoint.is_some_and(|endpoint| !endpoint.has_sent_all());
-            let looks = one.end.looks(time, passed, waits && !is_full && !stands);
+            let looks = one
+                .end
+                .looks(time, passed, waits && !is_full && !stands, bursts_ns);
             wrong = wrong.and(looks);
         }
         self.abr_is_wrong(now, wrong, net);

@@ -218,8 +218,11 @@ impl Host {
                 self.watch.opens(*vc, &opening.request);
                 self.book.opens(time, &opening.request);
                 if self.follows_abr {
-                    let (connection, step_ns) = (opening.connection, self.spec.step_ns);
-                    self.available.opens(connection, &opening.request, step_ns);
+                    let request = &opening.request;
+                    let output = self.ports[usize::from(request.port.0)].output;
+                    let cell_ns = net.lines[output].cell().times(1).ns();
+                    let turn_ns = self.spec.step_ns.max(cell_ns);
+                    self.available.opens(opening.connection, request, turn_ns);
                 }
                 self.by_connection.insert(opening.connection, *vc);
                 self.add_endpoint(&opening, *vc, ticket, &handles);

@@ -35,8 +35,7 @@ pub struct Mark {
 type Kind = (&'static str, fn(&TrafficContract) -> bool);
 
 /// All marks of a run, those never reached too: of streams, of ABR or of servers if it has any,
-/// else of a
-/// world without.
+/// else of a world without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Marks(Vec<Mark>);
 

@@ -32,8 +32,8 @@ pub(super) struct Standing {
     pub(super) disturbed: bool,
     /// Its contract is changed.
     pub(super) modified: bool,
-    /// It is best effort before an adapter that was overloaded, or AAL3/4 before one that has
-    /// given up slow PDUs.
+    /// It is best effort or ABR before an adapter that was overloaded, or AAL3/4 before one that
+    /// has given up slow PDUs.
     pub(super) gave_way: bool,
     /// A change did not wait for the end of its PDUs.
     pub(super) cut: bool,
@@ -131,7 +131,9 @@ impl Oracle<'_> {
             mixed: senders.mixed.contains(&line),
             ..Standing::default()
         };
-        let mut best_effort = connection.contract.category == ServiceCategory::Ubr;
+        // What ABR sends beyond MCR is best effort, too.
+        let category = connection.contract.category;
+        let mut best_effort = matches!(category, ServiceCategory::Ubr | ServiceCategory::Abr);
         let receiver = self.host(connection.to);
         // What a source puts on its line itself no fault of its host can touch.
         let of_host = |sender: usize| self.plan.sources[sender].is_by_adapter();
