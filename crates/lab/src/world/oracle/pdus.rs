@@ -1,12 +1,13 @@
 //! PDUs: those that come are those that were sent, and those that must come do, in time.
 
-use cellgate_core::contract::Aal;
+use cellgate_core::contract::{Aal, CellRate, TrafficDescriptor};
 
 use super::Oracle;
 use super::delays::{Crowds, stood_idle};
 use super::standing::Standing;
 use crate::world::check::is_shaped_at_once;
 use crate::world::incident::SETTLED;
+use crate::world::scenario::FaultSpec;
 use crate::world::{Interval, Ps, Violation};
 
 impl Oracle<'_> {
@@ -62,6 +63,17 @@ impl Oracle<'_> {
         Ok(())
     }
 
+    /// Whether a new adapter of the sender may have sent all of a burst, while the reader's still
+    /// counts the one before.
+    fn has_burst_again(&self, n: usize) -> bool {
+        let contract = &self.plan.connections[n].contract;
+        let of_burst = |receive: TrafficDescriptor| receive.burst_tolerance_ns(CellRate::OC3);
+        let from = &self.scenario.connections[n].from;
+        let crashes = |fault: &FaultSpec| matches!(fault, FaultSpec::AdapterCrash { host, .. } if host == from);
+        contract.receive.map_or(0, of_burst) > SETTLED.ns()
+            && self.scenario.faults.iter().any(crashes)
+    }
+
     /// I6: what conforms and is not disturbed arrives, I7: in time. I9: what floods keeps its
     /// contract. I21: after the healing, all is well.
     fn pdus_are_there(
@@ -111,7 +123,7 @@ impl Oracle<'_> {
         let healed = self.plan.opened.plus(heal.plus(SETTLED));
         let mut path = connection.path.iter();
         let held = path.any(|line| self.report().lines[*line].held_until > healed);
-        let settles = standing.conforms && quiet && !held;
+        let settles = standing.conforms && quiet && !held && !self.has_burst_again(n);
         let Some(settled) = pdus.settled.filter(|_| settles) else {
             return Ok(());
         };
