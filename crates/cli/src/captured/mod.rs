@@ -1,6 +1,7 @@
 //! Captures as `decode`, `replay` and `sim` read them: files, pseudowires, cells.
 
 pub(crate) mod aal;
+mod offload;
 pub(crate) mod pseudowire;
 mod sequence;
 pub(crate) mod source;

@@ -13,6 +13,7 @@ use cellgate_core::wire::{
     VpiVci,
 };
 
+use super::offload::Packets;
 use super::sequence::{Numbers, SequencePlace};
 
 /// `label=mode[@vpi.vci]`.
@@ -121,6 +122,20 @@ impl Labels {
         MplsFrame::find(framing, octets, missing, &self.ports)
     }
 
+    /// The packets in a frame: nearly always one.
+    pub(crate) fn packets<'a>(&self, frame: MplsFrame<'a>) -> Packets<'a> {
+        let known = self.known(frame.entry.label().value());
+        Packets::of(frame, |packet| {
+            known.unwrap_or_else(|| guess(packet, packet.len()))
+        })
+    }
+
+    /// What the packets of a label are taken for.
+    fn known(&self, label: u32) -> Option<Service> {
+        let said = self.options.get(&label).map(|option| option.service);
+        said.or_else(|| self.guesses.get(&label).copied())
+    }
+
     /// The control channel that a frame's packet is of, if it is of one.
     pub(crate) fn channel(&self, frame: &MplsFrame<'_>) -> Option<Channel> {
         let first_nibble = frame.payload.first().map_or(0, |first| first >> 4);
@@ -135,10 +150,9 @@ impl Labels {
         let header = header?;
         let label = frame.entry.label().value();
         let said = self.options.get(&label).map(|option| option.service);
-        let known = said.or_else(|| self.guesses.get(&label).copied());
         // Without control word a packet begins with a VPI, which may be 256 or more.
         let is_cell = frame.packet_len().is_multiple_of(CELL_LEN_NO_HEC) && !header.is_likely();
-        match (said, known) {
+        match (said, self.known(label)) {
             (Some(Service::Cells(CellMode::PLAIN)), _) => None,
             (None, Some(Service::Cells(CellMode::PLAIN)) | None) if is_cell => None,
             _ => Some(channel(Some(header))),

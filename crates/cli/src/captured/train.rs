@@ -4,7 +4,8 @@ use cellgate_capture::{Content, Direction, Record};
 use cellgate_core::aal::aal5::Segmenter;
 use cellgate_core::wire::pseudowire::PacketContent;
 use cellgate_core::wire::{
-    CELL_LEN, Cell, CellFormat, Framing, Header, HeaderForm, HecReceiver, PAYLOAD_LEN, Pti, VpiVci,
+    CELL_LEN, Cell, CellFormat, Framing, Header, HeaderForm, HecReceiver, MplsFrame, PAYLOAD_LEN,
+    Pti, VpiVci,
 };
 use cellgate_simd::{Fold, Kernel, with_features};
 use serde::Serialize;
@@ -211,14 +212,21 @@ impl Shunter {
         let Some(mut segmenter) = with_features(Seal(&mut self.staging, len, header)) else {
             return;
         };
-        self.cells.resize(segmenter.cells().into(), [0; CELL_LEN]);
-        let out = self.cells.as_flattened_mut();
+        let before = self.cells.len();
+        let cells = before + usize::from(segmenter.cells());
+        self.cells.resize(cells, [0; CELL_LEN]);
+        let out = self.cells[before..].as_flattened_mut();
         segmenter.emit_cells(&self.staging, CellFormat::WithHec, out);
     }
 
     fn frame(&mut self, framing: Framing, octets: &[u8], record: &Record) -> Result<(), NoCells> {
         let frame = self.labels.find(framing, octets, 0);
         let frame = frame.map_err(|_| NoCells::Pseudowire)?;
+        let mut packets = self.labels.packets(frame);
+        packets.try_for_each(|packet| self.packet(packet, record))
+    }
+
+    fn packet(&mut self, frame: MplsFrame<'_>, record: &Record) -> Result<(), NoCells> {
         if self.labels.channel(&frame).is_some() {
             return Err(NoCells::ControlChannel);
         }

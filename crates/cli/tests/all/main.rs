@@ -20,6 +20,7 @@ mod json;
 mod lab;
 mod msna;
 mod mssar;
+mod offload;
 mod output;
 mod probes;
 mod relay;

@@ -22,15 +22,41 @@ impl Report {
         missing: usize,
         lines: &mut Vec<Line>,
     ) {
-        let mut line = Line::new(origin.stamp, "frame", Place::UNKNOWN, octets.len());
         let frame = match self.labels.find(framing, octets, missing) {
             Ok(frame) => frame,
             Err(error) => {
+                let mut line = Line::new(origin.stamp, "frame", Place::UNKNOWN, octets.len());
                 describe_error(&mut line, error);
                 lines.push(line);
                 return;
             }
         };
+        let packets = self.labels.packets(frame);
+        let of = packets.count_left();
+        for (nth, packet) in packets.enumerate() {
+            // What is before the first packet, and behind the last one, is the frame's.
+            let len = match of {
+                1 => octets.len(),
+                _ => packet.packet_len(),
+            };
+            let mut line = Line::new(origin.stamp, "frame", Place::UNKNOWN, len);
+            if of > 1 {
+                line.field("packet", nth + 1);
+                line.field("packets", of);
+                line.say(format!("packet {} of {of}", nth + 1));
+            }
+            self.packet(origin, line, packet, lines);
+        }
+    }
+
+    /// A packet of a pseudowire or of its control channel, and the line that tells of it.
+    fn packet(
+        &mut self,
+        origin: Origin,
+        mut line: Line,
+        frame: MplsFrame<'_>,
+        lines: &mut Vec<Line>,
+    ) {
         if frame.has_fcs {
             line.field("fcs_valid", true);
         }
