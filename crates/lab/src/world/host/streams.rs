@@ -137,7 +137,11 @@ impl Host {
         for stream in self.films.keys().copied().collect::<Vec<_>>() {
             self.film_goes_on(stream, net);
         }
+        let time = self.time(net.now);
         for connection in self.players.keys().copied().collect::<Vec<_>>() {
+            if let Some(player) = self.players.get_mut(&connection) {
+                player.clock_steps(time);
+            }
             self.player_looks(connection, net.now, net);
         }
     }
