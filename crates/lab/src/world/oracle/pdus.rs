@@ -69,7 +69,10 @@ impl Oracle<'_> {
         let contract = &self.plan.connections[n].contract;
         let of_burst = |receive: TrafficDescriptor| receive.burst_tolerance_ns(CellRate::OC3);
         let from = &self.scenario.connections[n].from;
-        let crashes = |fault: &FaultSpec| matches!(fault, FaultSpec::AdapterCrash { host, .. } if host == from);
+        let crashes = |fault: &FaultSpec| match fault {
+            FaultSpec::AdapterCrash { host, .. } => host == from,
+            _ => false,
+        };
         contract.receive.map_or(0, of_burst) > SETTLED.ns()
             && self.scenario.faults.iter().any(crashes)
     }
