@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
+use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, Schedule, VcId, Work};
 
 use super::Host;
 use super::notice_check::Told;
@@ -362,9 +362,11 @@ impl Host {
     #[inline(never)]
     fn waits(&mut self, now: Time, port: usize) -> bool {
         let port = &self.watch.ports[port];
+        // The adapter tells times apart to so much.
+        let due = now.minus_ns(Schedule::TICK_NS);
         let bursting = port.bursting.iter().filter(|(_, address)| {
             let sender = port.senders.get(address);
-            sender.is_some_and(|sender| sender.has_its_time(now))
+            sender.is_some_and(|sender| sender.has_its_time(due))
         });
         let bursting = bursting.map(|(vc, _)| vc);
         let mut waiting = port.greedy.iter().chain(bursting).take(LOOKED_AT);
