@@ -18,6 +18,10 @@ use crate::memory::RingBug;
 /// Turns that nobody is told of.
 const TURNS_UNTOLD: u64 = 1_024;
 
+/// So far back a node may notice that something was wrong: a run that has gone wrong goes on for as
+/// long, to tell what was so first, and ends.
+const NOTICED_NS: u64 = 10_000_000;
+
 thread_local! {
     /// What no run should know: of [`Canary::RunRemembers`] and [`Canary::RunCounts`].
     static RUNS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
@@ -85,6 +89,10 @@ impl World {
             if self.events > self.events_max {
                 let text = format!("{} events, and no end", self.events);
                 return self.net.violate("I18", text);
+            }
+            let wrong = self.net.log.violation.as_ref();
+            if wrong.is_some_and(|wrong| wrong.at_ns + NOTICED_NS < at.ns()) {
+                break;
             }
             self.acts(turn, node);
         }
