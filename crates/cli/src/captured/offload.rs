@@ -2,11 +2,13 @@
 //! sender down as one (UDP segmentation offload), and a capture on the sending machine has that
 //! one: several packets of a pseudowire, each behind its label.
 
-use cellgate_core::wire::pseudowire::{CONTROL_WORD_LEN, Service};
-use cellgate_core::wire::{Carrier, LABEL_ENTRY_LEN, MplsFrame, PAYLOAD_LEN};
+use cellgate_core::wire::pseudowire::Service;
+use cellgate_core::wire::{Carrier, LABEL_ENTRY_LEN, MplsFrame};
+
+use super::pseudowire::is_whole;
 
 /// The packets of a frame, in their order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Packets<'a> {
     rest: Option<MplsFrame<'a>>,
     /// Octets of each but the last, if there is more than one.
@@ -20,14 +22,6 @@ impl<'a> Packets<'a> {
             rest: Some(frame),
             len: packet_len(&frame, service),
         }
-    }
-
-    /// How many are left.
-    pub(crate) fn count_left(&self) -> usize {
-        let Some(rest) = &self.rest else { return 0 };
-        let octets = rest.payload.len() + LABEL_ENTRY_LEN;
-        self.len
-            .map_or(1, |len| octets.div_ceil(len + LABEL_ENTRY_LEN))
     }
 }
 
@@ -69,14 +63,4 @@ fn packet_len(frame: &MplsFrame<'_>, service: impl Fn(&[u8]) -> Service) -> Opti
                 packet.is_some_and(|packet| is_whole(service, packet.len()))
             })
     })
-}
-
-/// Whether a packet may be so long.
-fn is_whole(service: Service, len: usize) -> bool {
-    let (header, stride) = match service {
-        Service::Cells(mode) => (mode.header_len(), mode.stride()),
-        Service::Aal5Pdu => (CONTROL_WORD_LEN, PAYLOAD_LEN),
-        Service::Aal5Sdu => (CONTROL_WORD_LEN, 1),
-    };
-    len > header && (len - header).is_multiple_of(stride)
 }

@@ -130,7 +130,7 @@ impl Labels {
         })
     }
 
-    /// What the packets of a label are taken for.
+    /// The service of a label's packets: the user has said it, or it is guessed.
     fn known(&self, label: u32) -> Option<Service> {
         let said = self.options.get(&label).map(|option| option.service);
         said.or_else(|| self.guesses.get(&label).copied())
@@ -197,13 +197,24 @@ impl Labels {
     }
 }
 
-/// As much of a packet that was not kept whole as are whole cells.
-fn whole_cells(service: Service, packet: &[u8]) -> &[u8] {
-    let (header, stride) = match service {
+/// Octets of a packet's header, and of each unit behind it.
+const fn layout(service: Service) -> (usize, usize) {
+    match service {
         Service::Cells(mode) => (mode.header_len(), mode.stride()),
         Service::Aal5Pdu => (CONTROL_WORD_LEN, PAYLOAD_LEN),
-        Service::Aal5Sdu => return packet,
-    };
+        Service::Aal5Sdu => (CONTROL_WORD_LEN, 1),
+    }
+}
+
+/// Whether a packet may be so long.
+pub(super) const fn is_whole(service: Service, len: usize) -> bool {
+    let (header, stride) = layout(service);
+    len > header && (len - header).is_multiple_of(stride)
+}
+
+/// As much of a packet that was not kept whole as are whole cells.
+fn whole_cells(service: Service, packet: &[u8]) -> &[u8] {
+    let (header, stride) = layout(service);
     let cells = packet.len().saturating_sub(header) / stride;
     packet.get(..header + cells * stride).unwrap_or(packet)
 }
@@ -233,15 +244,11 @@ impl Opened<'_> {
 /// is what was kept.
 fn guess(packet: &[u8], len: usize) -> Service {
     let n_to_one = |control_word| Service::Cells(CellMode::NToOne { control_word });
-    let stride = |mode: CellMode| -> bool {
-        let cells = len.saturating_sub(mode.header_len());
-        cells > 0 && cells.is_multiple_of(mode.stride())
-    };
     // The ATM-specific octet in front of every cell.
     let all = |mode: CellMode, mask: u8, wanted: u8| {
         let cells = packet.get(mode.header_len()..).unwrap_or_default();
         let mut firsts = cells.chunks(mode.stride()).filter_map(<[u8]>::first);
-        stride(mode) && firsts.all(|first| first & mask == wanted)
+        is_whole(Service::Cells(mode), len) && firsts.all(|first| first & mask == wanted)
     };
     let [first, second, _, fourth, ..] = packet else {
         return n_to_one(false);
@@ -258,16 +265,13 @@ fn guess(packet: &[u8], len: usize) -> Service {
     if numbered && all(CellMode::OneToOneVpc, 0xf0, 0x40) {
         return Service::Cells(CellMode::OneToOneVpc);
     }
-    if stride(CellMode::NToOne {
-        control_word: false,
-    }) {
+    if is_whole(n_to_one(false), len) {
         return n_to_one(false);
     }
-    if numbered && *second == 0 && stride(CellMode::NToOne { control_word: true }) {
+    if numbered && *second == 0 && is_whole(n_to_one(true), len) {
         return n_to_one(true);
     }
-    let whole = rest_len > 0 && rest_len.is_multiple_of(PAYLOAD_LEN);
-    if numbered && whole && fourth & 0xf8 == 0x80 {
+    if numbered && is_whole(Service::Aal5Pdu, len) && fourth & 0xf8 == 0x80 {
         return Service::Aal5Pdu;
     }
     if first >> 4 == 0 && rest_len > 0 {

@@ -36,7 +36,7 @@ impl Way {
     }
 }
 
-/// Records that make no cells.
+/// Records that make no cells, and packets of a frame that has several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Skipped {
     /// They went the other way.
@@ -136,16 +136,7 @@ impl Shunter {
                 Some(address) => self.sdu(Header::new(address, USER, false), sdu),
                 None => skipped.no_address += 1,
             },
-            Content::Frame { framing, octets } => {
-                let skipped = match self.frame(*framing, octets, record) {
-                    Ok(()) => return,
-                    Err(NoCells::Address) => &mut self.skipped.no_address,
-                    Err(NoCells::Pseudowire) => &mut self.skipped.no_pseudowire,
-                    Err(NoCells::ControlChannel) => &mut self.skipped.control_channel,
-                    Err(NoCells::OutOfOrder) => &mut self.skipped.out_of_order,
-                };
-                *skipped += 1;
-            }
+            Content::Frame { framing, octets } => self.frame(*framing, octets, record),
         }
     }
 
@@ -219,11 +210,21 @@ impl Shunter {
         segmenter.emit_cells(&self.staging, CellFormat::WithHec, out);
     }
 
-    fn frame(&mut self, framing: Framing, octets: &[u8], record: &Record) -> Result<(), NoCells> {
-        let frame = self.labels.find(framing, octets, 0);
-        let frame = frame.map_err(|_| NoCells::Pseudowire)?;
-        let mut packets = self.labels.packets(frame);
-        packets.try_for_each(|packet| self.packet(packet, record))
+    fn frame(&mut self, framing: Framing, octets: &[u8], record: &Record) {
+        let Ok(frame) = self.labels.find(framing, octets, 0) else {
+            self.skipped.no_pseudowire += 1;
+            return;
+        };
+        for packet in self.labels.packets(frame) {
+            let skipped = match self.packet(packet, record) {
+                Ok(()) => continue,
+                Err(NoCells::Address) => &mut self.skipped.no_address,
+                Err(NoCells::Pseudowire) => &mut self.skipped.no_pseudowire,
+                Err(NoCells::ControlChannel) => &mut self.skipped.control_channel,
+                Err(NoCells::OutOfOrder) => &mut self.skipped.out_of_order,
+            };
+            *skipped += 1;
+        }
     }
 
     fn packet(&mut self, frame: MplsFrame<'_>, record: &Record) -> Result<(), NoCells> {
@@ -295,7 +296,7 @@ const USER: Pti = Pti::User {
     last: false,
 };
 
-/// Why a frame makes no cells.
+/// Why a packet makes no cells.
 enum NoCells {
     Address,
     Pseudowire,

@@ -101,6 +101,15 @@ fn packets_that_a_device_was_to_take_apart_are_all_read() {
 }
 
 #[test]
+fn a_packet_that_came_before_costs_none_of_those_behind_it() {
+    let numbered = CellMode::NToOne { control_word: true };
+    let packets = [1, 1, 2].map(|number| packet(numbered, number, 3));
+    let capture = capture(&packets.join(&ENTRY().emit()[..]));
+    assert_eq!(frames(&capture, &[]).len(), 3);
+    assert_eq!(received(&capture, &[]), 6);
+}
+
+#[test]
 fn octets_that_look_like_a_label_take_no_packet_apart() {
     let bare = CellMode::NToOne {
         control_word: false,

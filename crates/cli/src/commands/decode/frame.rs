@@ -32,9 +32,9 @@ impl Report {
             }
         };
         let packets = self.labels.packets(frame);
-        let of = packets.count_left();
+        let of = packets.clone().count();
         for (nth, packet) in packets.enumerate() {
-            // What is before the first packet, and behind the last one, is the frame's.
+            // A line of the only packet tells the length of the whole frame.
             let len = match of {
                 1 => octets.len(),
                 _ => packet.packet_len(),

@@ -69,10 +69,8 @@ impl Oracle<'_> {
         let contract = &self.plan.connections[n].contract;
         let of_burst = |receive: TrafficDescriptor| receive.burst_tolerance_ns(CellRate::OC3);
         let from = &self.scenario.connections[n].from;
-        let crashes = |fault: &FaultSpec| match fault {
-            FaultSpec::AdapterCrash { host, .. } => host == from,
-            _ => false,
-        };
+        let crashes =
+            |fault: &_| matches!(fault, FaultSpec::AdapterCrash { host, .. } if host == from);
         contract.receive.map_or(0, of_burst) > SETTLED.ns()
             && self.scenario.faults.iter().any(crashes)
     }

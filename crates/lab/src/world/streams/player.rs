@@ -335,7 +335,7 @@ impl Player {
         let most = latency.saturating_add(latency.max(WAITS_NS));
         let most = most.saturating_add(FRAMES * self.frame_ns + WAITS_NS);
         let waits = due.since_ns(waiting.arrival);
-        // What came before the clock went forward may be placed by a reference behind that.
+        // A reference behind the clock's step may place packets that came before it.
         if waits > most && waiting.arrival >= self.stepped {
             return Err((
                 "S3",
