@@ -79,5 +79,9 @@ planted! {
         WholeNotAwaited,
         /// Of a file that has gaps the first alone is asked for.
         GapsForgotten,
+        /// A file is said to be the same as the one that is there, whatever their digests are.
+        ComparedUnseen,
+        /// Octets that found no room on the disk are taken for written.
+        FullNotSeen,
     }
 }

@@ -349,6 +349,27 @@ fn what_somebody_else_has_is_taken_when_they_have_gone() {
 }
 
 #[test]
+fn of_files_that_were_compared_and_differ_few_are_received_at_a_time() {
+    let rng = &mut rng(3);
+    let mut there = Files::new();
+    let files: Files = (0..20)
+        .map(|n| {
+            there.insert(vec![n], Node::File(random(rng, 70_000)));
+            (vec![n], Node::File(random(rng, 70_000)))
+        })
+        .collect();
+    let kept = Kept {
+        files: there,
+        compares: true,
+        ..Kept::default()
+    };
+    let mut trial = Trial::<Octets>::new(Given0::new(files.clone()), kept, 1, 0);
+    trial.run(0);
+    assert!(trial.kept().files == files);
+    assert_eq!(trial.kept().most_open, 3);
+}
+
+#[test]
 fn messages_come_back_and_octets_that_are_none_are_refused() {
     let entry = Given0::new([(b"a/\xff".to_vec(), Node::Link(b"b".to_vec()))].into());
     let messages = [

@@ -36,8 +36,7 @@ pub struct Place {
     openings: Openings<Result<disk::Opened, DiskError>>,
     /// Files that others have.
     in_use: BTreeMap<PathBelow, InUse>,
-    /// None until one is asked for.
-    digests: Option<Digests>,
+    digests: Digests,
 }
 
 impl Drop for Place {
@@ -87,7 +86,7 @@ impl Place {
             finisher: Finisher::start(root.clone())?,
             openings: Openings::default(),
             in_use: BTreeMap::new(),
-            digests: None,
+            digests: Digests::default(),
         })
     }
 
@@ -118,7 +117,7 @@ impl Place {
         &self,
         entry: &Entry,
         wanted: &disk::Entry,
-        differs: bool,
+        is_same: Option<bool>,
     ) -> Result<Standing, String> {
         let Some(found) = self.root.stat(&wanted.path).map_err(said)? else {
             return Ok(Standing::Want);
@@ -133,7 +132,7 @@ impl Place {
                 to: self.root.target(&wanted.path).map_err(said)?,
             },
         };
-        Ok(self.manner.standing(entry, &lying, differs))
+        Ok(self.manner.standing(entry, &lying, is_same))
     }
 
     /// Opens what is there of a file; none while the disk takes its time.
@@ -196,7 +195,11 @@ impl Place {
 impl Destination for Place {
     type File = Receiving;
 
-    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Receiving>, String> {
+    fn offer(
+        &mut self,
+        entry: &Entry,
+        is_same: Option<bool>,
+    ) -> Result<Offered<Receiving>, String> {
         let wanted = self.place(entry)?;
         if entry.kind == EntryKind::Directory {
             self.root.make_directory(&wanted.path).map_err(said)?;
@@ -204,7 +207,7 @@ impl Destination for Place {
         }
         let standing = match self.openings.is_under_way(&wanted.path) {
             true => Standing::Want,
-            false => self.standing(entry, &wanted, differs)?,
+            false => self.standing(entry, &wanted, is_same)?,
         };
         match standing {
             Standing::Have => {
@@ -239,16 +242,13 @@ impl Destination for Place {
     }
 
     fn digest(&mut self, id: u32, entry: &Entry) {
-        if self.digests.is_none() {
-            self.digests = Digests::start().ok();
-        }
-        if let (Some(digests), Ok(path)) = (&self.digests, self.path(entry)) {
-            digests.ask(id, &self.root, path);
-        }
+        let path = self.path(entry);
+        self.digests
+            .ask(id, path.map(|path| (self.root.clone(), path)));
     }
 
     fn digested(&mut self) -> Option<(u32, Result<Digest, String>)> {
-        self.digests.as_ref()?.made()
+        self.digests.made()
     }
 
     fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, digest: Digest) {

@@ -32,13 +32,13 @@ pub struct Tree {
     /// What is given instead of files that are there, until it is sent.
     pipe: Option<Pipe>,
     piped: Option<Entry>,
-    /// None until one is asked for; and those that are expected.
-    digests: Option<Digests>,
+    digests: Digests,
+    /// Those that files have at the other end.
     expected: BTreeMap<u32, Digest>,
 }
 
 impl Tree {
-    const fn empty(disk_len: DiskLen) -> Self {
+    fn empty(disk_len: DiskLen) -> Self {
         Self {
             disk_len,
             roots: BTreeMap::new(),
@@ -51,7 +51,7 @@ impl Tree {
             is_recursive: true,
             pipe: None,
             piped: None,
-            digests: None,
+            digests: Digests::default(),
             expected: BTreeMap::new(),
         }
     }
@@ -289,22 +289,14 @@ impl Origin for Tree {
     }
 
     fn compare(&mut self, id: u32, entry: &Entry, digest: &Digest) {
-        let asked = self.place(entry).map(|(root, path)| (root.clone(), path));
-        let Ok((root, path)) = asked else {
-            return;
-        };
-        if self.digests.is_none() {
-            self.digests = Digests::start().ok();
-        }
-        if let Some(digests) = &self.digests
-            && self.expected.insert(id, *digest).is_none()
-        {
-            digests.ask(id, &root, path);
+        if self.expected.insert(id, *digest).is_none() {
+            let file = self.place(entry).map(|(root, path)| (root.clone(), path));
+            self.digests.ask(id, file);
         }
     }
 
     fn compared(&mut self) -> Option<(u32, Result<bool, String>)> {
-        let (id, made) = self.digests.as_ref()?.made()?;
+        let (id, made) = self.digests.made()?;
         let expected = self.expected.remove(&id);
         Some((id, made.map(|digest| Some(digest) == expected)))
     }

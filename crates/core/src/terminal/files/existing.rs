@@ -23,15 +23,15 @@ pub enum Standing {
 }
 
 impl Manner {
-    /// The fate of an entry in whose place something lies. `differs`: the two were compared,
-    /// and differ.
-    pub fn standing(&self, entry: &Entry, lying: &Lying, differs: bool) -> Standing {
+    /// The fate of an entry in whose place something lies. `is_same`: what their digests say; none:
+    /// they were not compared.
+    pub fn standing(&self, entry: &Entry, lying: &Lying, is_same: Option<bool>) -> Standing {
         let is_same = match (&entry.kind, lying) {
             (EntryKind::File { len, .. }, Lying::File { len: there, .. }) if self.by_digest => {
-                if len == there && !differs {
-                    return Standing::Compare;
+                match is_same {
+                    None if len == there => return Standing::Compare,
+                    is_same => len == there && is_same == Some(true),
                 }
-                false
             }
             (
                 EntryKind::File { len, .. },

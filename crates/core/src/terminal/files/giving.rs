@@ -170,7 +170,10 @@ impl<O: Origin> Giving<O> {
     ) -> bool {
         while let Some((id, found)) = self.origin.compared() {
             match found {
-                Ok(is_same) => carrier.say(&Message::Compared { id, is_same }.emit()),
+                Ok(is_same) => {
+                    let is_same = is_same || self.origin.has(Planted::ComparedUnseen);
+                    carrier.say(&Message::Compared { id, is_same }.emit());
+                }
                 Err(reason) => self.failure(carrier, id, &reason, given),
             }
         }

@@ -47,9 +47,13 @@ pub enum Offered<P> {
 pub trait Destination {
     type File: Partial;
 
-    /// Takes an offer: makes a directory or a link, opens a file that is to be received. `differs`:
-    /// the file that is there was compared, and is another.
-    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Self::File>, String>;
+    /// Takes an offer: makes a directory or a link, opens a file that is to be received. `is_same`:
+    /// whether the file that is there is this one; none: they were not compared.
+    fn offer(
+        &mut self,
+        entry: &Entry,
+        is_same: Option<bool>,
+    ) -> Result<Offered<Self::File>, String>;
 
     /// Begins to make the digest of what is there.
     fn digest(&mut self, id: u32, entry: &Entry);
@@ -123,6 +127,14 @@ struct Coming<P> {
     wrong: BTreeMap<u64, u8>,
 }
 
+/// A file that waits for its turn.
+struct Waiting {
+    id: u32,
+    entry: Entry,
+    /// Whether it is the same as what is there; none: they were not compared.
+    is_same: Option<bool>,
+}
+
 /// Takes a tree.
 pub struct Taking<D: Destination> {
     destination: D,
@@ -134,8 +146,8 @@ pub struct Taking<D: Destination> {
     /// Files that are compared with what is there.
     compared: BTreeMap<u32, Entry>,
     /// Files that wait for one of the jobs, and short ones that wait for memory.
-    waiting: VecDeque<(u32, Entry)>,
-    waiting_short: VecDeque<(u32, Entry)>,
+    waiting: VecDeque<Waiting>,
+    waiting_short: VecDeque<Waiting>,
     directories: BTreeMap<u32, Entry>,
     /// Other files that are being put in their places.
     finishing: BTreeSet<u32>,
@@ -281,11 +293,7 @@ impl<D: Destination> Taking<D> {
                 let Some(entry) = self.compared.remove(&id) else {
                     return;
                 };
-                if is_same {
-                    self.has(carrier, id, entry, settled);
-                } else {
-                    self.opens(now, carrier, id, entry, true, settled);
-                }
+                self.waits(id, entry, Some(is_same));
             }
             Message::Left { id } => {
                 if let Some(entry) = self.directories.remove(&id)
@@ -323,14 +331,25 @@ impl<D: Destination> Taking<D> {
         }
         self.offered.add(&entry);
         match entry.kind {
-            EntryKind::File { len, .. } if len <= CONTENT_MAX => {
-                self.waiting_short.push_back((id, entry));
-            }
-            EntryKind::File { .. } | EntryKind::Stream => self.waiting.push_back((id, entry)),
+            EntryKind::File { .. } | EntryKind::Stream => self.waits(id, entry, None),
             EntryKind::Directory | EntryKind::Link { .. } => {
-                self.opens(now, carrier, id, entry, false, settled);
+                let waiting = Waiting {
+                    id,
+                    entry,
+                    is_same: None,
+                };
+                self.opens(now, carrier, waiting, settled);
             }
         }
+    }
+
+    /// A file waits for its turn.
+    fn waits(&mut self, id: u32, entry: Entry, is_same: Option<bool>) {
+        let queue = match entry.kind {
+            EntryKind::File { len, .. } if len <= CONTENT_MAX => &mut self.waiting_short,
+            _ => &mut self.waiting,
+        };
+        queue.push_back(Waiting { id, entry, is_same });
     }
 
     /// Entries that were offered and are not settled.
@@ -353,7 +372,7 @@ impl<D: Destination> Taking<D> {
             || [&self.waiting, &self.waiting_short]
                 .into_iter()
                 .flatten()
-                .any(|(waiting, _)| *waiting == id)
+                .any(|waiting| waiting.id == id)
     }
 
     /// An entry is there.
@@ -381,19 +400,19 @@ impl<D: Destination> Taking<D> {
         settled: &mut Vec<Settled>,
     ) {
         while self.short.has_room()
-            && let Some((id, entry)) = self.waiting_short.pop_front()
+            && let Some(waiting) = self.waiting_short.pop_front()
         {
-            self.opens(now, carrier, id, entry, false, settled);
+            self.opens(now, carrier, waiting, settled);
         }
         // A file that somebody else has goes to the end.
         for _ in 0..self.waiting.len() {
             if self.coming.len() >= self.jobs || self.finishing.len() >= FINISHING_MAX {
                 break;
             }
-            let Some((id, entry)) = self.waiting.pop_front() else {
+            let Some(waiting) = self.waiting.pop_front() else {
                 break;
             };
-            self.opens(now, carrier, id, entry, false, settled);
+            self.opens(now, carrier, waiting, settled);
         }
     }
 
@@ -401,12 +420,11 @@ impl<D: Destination> Taking<D> {
         &mut self,
         now: Time,
         carrier: &mut C,
-        id: u32,
-        entry: Entry,
-        differs: bool,
+        waiting: Waiting,
         settled: &mut Vec<Settled>,
     ) {
-        match self.destination.offer(&entry, differs) {
+        let Waiting { id, entry, is_same } = waiting;
+        match self.destination.offer(&entry, is_same) {
             Ok(Offered::Have) => self.has(carrier, id, entry, settled),
             Ok(Offered::Compare) => {
                 self.destination.digest(id, &entry);
@@ -430,7 +448,7 @@ impl<D: Destination> Taking<D> {
                 self.coming.insert(id, coming);
                 self.wants(now, carrier, id, settled);
             }
-            Ok(Offered::Later) => self.waiting.push_back((id, entry)),
+            Ok(Offered::Later) => self.waiting.push_back(Waiting { id, entry, is_same }),
             Err(reason) => self.failure(carrier, id, &entry, &reason, settled),
         }
     }
@@ -600,7 +618,7 @@ impl<D: Destination> Taking<D> {
                     self.compared.insert(id, entry);
                 }
                 // It is not there any more, or cannot be read.
-                (Err(_), Some(entry)) => self.opens(now, carrier, id, entry, true, settled),
+                (Err(_), Some(entry)) => self.waits(id, entry, Some(false)),
                 (_, None) => {}
             }
         }

@@ -228,6 +228,9 @@ pub(super) struct Kept {
     /// What is there already is compared.
     pub(super) compares: bool,
     pub(super) digested: VecDeque<(u32, Result<Digest, String>)>,
+    /// Files that are being received, and the most that were at a time.
+    pub(super) open: usize,
+    pub(super) most_open: usize,
 }
 
 #[derive(Clone)]
@@ -273,10 +276,18 @@ impl Partial for Half {
     }
 }
 
+impl Kept {
+    fn opened(&mut self, half: Half, missing: Vec<(u64, u64)>) -> Offered<Half> {
+        self.open += 1;
+        self.most_open = self.most_open.max(self.open);
+        Offered::Want(half, missing)
+    }
+}
+
 impl Destination for Kept {
     type File = Half;
 
-    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Half>, String> {
+    fn offer(&mut self, entry: &Entry, is_same: Option<bool>) -> Result<Offered<Half>, String> {
         if self.refused.contains(&entry.path) {
             return Err("not here".to_owned());
         }
@@ -289,8 +300,11 @@ impl Destination for Kept {
         let directory = entry.path.iter().rposition(|octet| *octet == b'/');
         let above = directory.map(|at| self.files.get(&entry.path[..at]));
         assert!(above.is_none_or(|above| above == Some(&Node::Directory)));
+        if is_same == Some(true) {
+            return Ok(Offered::Have);
+        }
         if self.compares
-            && !differs
+            && is_same.is_none()
             && let Some(Node::File(octets)) = self.files.get(&entry.path)
             && octets.len() as u64 == entry.octets()
         {
@@ -302,7 +316,7 @@ impl Destination for Kept {
                     octets: Vec::new(),
                     right: Vec::new(),
                 };
-                return Ok(Offered::Want(half, vec![(0, u64::MAX)]));
+                return Ok(self.opened(half, vec![(0, u64::MAX)]));
             }
             EntryKind::Directory => Node::Directory,
             EntryKind::Link { to } => Node::Link(to.clone()),
@@ -330,7 +344,7 @@ impl Destination for Kept {
                         _ => extents.push((start, end)),
                     }
                 }
-                return Ok(Offered::Want(half, extents));
+                return Ok(self.opened(half, extents));
             }
         };
         self.files.insert(entry.path.clone(), node);
@@ -357,12 +371,14 @@ impl Destination for Kept {
     fn finish(&mut self, id: u32, entry: Entry, file: Half) {
         assert!(file.right.iter().all(|right| *right));
         let digest = digest(&file.octets);
+        self.open -= 1;
         self.files
             .insert(entry.path.clone(), Node::File(file.octets));
         self.settled.push_back((id, entry, Ok(digest)));
     }
 
     fn leave(&mut self, entry: &Entry, file: Half, is_stale: bool) {
+        self.open -= 1;
         if !is_stale {
             self.partials.insert(entry.path.clone(), file);
         }

@@ -99,6 +99,10 @@ fn octets(file: &FileSpec, due: &mut impl FnMut(bool, &'static str)) {
     let is_file = file.kind == KindSpec::File;
     let is_plain = file.octets == 0 && file.changes_ns.is_empty() && !file.former;
     due(
+        file.former || !file.former_is_same,
+        "former_is_same speaks of a former",
+    );
+    due(
         is_file || is_plain,
         "what is no file has no octets, changes or former",
     );

@@ -30,6 +30,7 @@ pub(super) fn scenario(draw: &mut Draw) -> Scenario {
     let bit_s = draw.pick(&[400_000, 1_000_000, 2_000_000, 20_000_000, 149_760_000]);
     files(draw, &mut transfer, bit_s);
     deaths(draw, &mut transfer, bit_s);
+    place(draw, &mut transfer);
     Scenario {
         duration_ns: 1_000_000_000,
         hosts: ["west", "east"].map(HostSpec::named).into(),
@@ -126,6 +127,20 @@ fn changes(draw: &mut Draw, percent: u64) -> Vec<u64> {
         .collect();
     changes.sort_unstable();
     changes
+}
+
+/// What the place has before, and room for.
+fn place(draw: &mut Draw, transfer: &mut TransferSpec) {
+    if draw.percent(25) {
+        transfer.by_digest = true;
+        for file in transfer.files.iter_mut().filter(|file| file.former) {
+            file.former_is_same = draw.percent(50);
+        }
+    }
+    if draw.percent(20) {
+        let octets: u64 = transfer.files.iter().map(|file| file.octets).sum();
+        transfer.room_octets = Some(draw.below(octets + octets / 4 + 1));
+    }
 }
 
 /// Who dies, at any event: when time has passed, cells have come, or in an operation of the disk.

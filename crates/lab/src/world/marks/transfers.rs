@@ -5,7 +5,7 @@ use crate::world::transfers::Counts;
 
 type Count = (&'static str, fn(&Counts) -> u64);
 
-const FILES: [Count; 8] = [
+const FILES: [Count; 9] = [
     ("there", |counts| counts.there),
     ("failed", |counts| counts.failed),
     ("small", |counts| counts.small),
@@ -14,9 +14,10 @@ const FILES: [Count; 8] = [
     ("gone_on_with", |counts| counts.resumed),
     ("thrown_away", |counts| counts.thrown_away),
     ("begun_anew", |counts| counts.again),
+    ("compared", |counts| counts.compared),
 ];
 
-const DEATHS: [Count; 8] = [
+const DEATHS: [Count; 9] = [
     ("giver", |counts| counts.giver_deaths),
     ("taker", |counts| counts.taker_deaths),
     ("power", |counts| counts.power_losses),
@@ -24,6 +25,7 @@ const DEATHS: [Count; 8] = [
     ("silence", |counts| counts.silent),
     ("failed_sync", |counts| counts.failed_syncs),
     ("spoiled", |counts| counts.spoiled),
+    ("no_room", |counts| counts.no_room),
     ("repeated_cells", |counts| counts.repeats),
 ];
 

@@ -129,6 +129,7 @@ pub(super) struct Tree {
     files: Arc<Vec<Given>>,
     walk: VecDeque<Option<usize>>,
     by_path: BTreeMap<Vec<u8>, usize>,
+    compared: VecDeque<(u32, Result<bool, String>)>,
     clock: Clock,
     planted: Option<Planted>,
 }
@@ -171,6 +172,7 @@ impl Tree {
             by_path: by_path.collect(),
             files: Arc::clone(files),
             walk,
+            compared: VecDeque::new(),
             clock,
             planted,
         }
@@ -218,10 +220,14 @@ impl Origin for Tree {
         Ok((octets.to_vec(), Digest::of_file(&octets).0))
     }
 
-    fn compare(&mut self, _: u32, _: &Entry, _: &terminal::Digest) {}
+    fn compare(&mut self, id: u32, entry: &Entry, digest: &terminal::Digest) {
+        let octets = self.octets(entry);
+        let is_same = octets.map(|octets| Digest::of_file(&octets).0 == *digest);
+        self.compared.push_back((id, is_same));
+    }
 
     fn compared(&mut self) -> Option<(u32, Result<bool, String>)> {
-        None
+        self.compared.pop_front()
     }
 
     fn again(&mut self, entry: &Entry) -> Result<Entry, String> {

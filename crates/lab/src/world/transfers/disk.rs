@@ -14,6 +14,7 @@ mod files;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 pub(super) use files::{Inode, Meta};
 pub(super) use names::{Named, Naming, parent};
@@ -37,6 +38,8 @@ pub(super) enum DiskError {
     Exists,
     Missing,
     NoDirectory,
+    /// So many octets have no room.
+    Full(u64),
     Incomplete(u64),
     Lost,
     TooMany,
@@ -74,6 +77,10 @@ pub(super) struct LosingDisk {
     /// Names outside the directory of unfinished files that files have got.
     pub(super) published: Vec<(String, usize)>,
     pub(super) failed_syncs: u64,
+    /// Octets that it has room for; none: for all.
+    pub(super) room: Option<u64>,
+    /// Something has found no room.
+    pub(super) was_full: bool,
     /// It says that it has synced what it has not.
     pub(super) lies: bool,
 }
@@ -145,17 +152,52 @@ impl LosingDisk {
         self.inodes.len() - 1
     }
 
-    /// Writes octets at their place; of the dead nothing is written.
-    pub(super) fn write(&mut self, inode: usize, at: u64, octets: &[u8]) {
-        if self.is_dead() {
-            return;
+    /// Octets that nothing with a name takes; none: there is room for all.
+    pub(super) fn free(&self) -> Option<u64> {
+        let taken = self.names().values().map(|named| match named {
+            Named::File(inode) => self.inodes[*inode].blocks.len() as u64 * BLOCK,
+            Named::Directory | Named::Link(_) => 0,
+        });
+        self.room.map(|room| room.saturating_sub(taken.sum()))
+    }
+
+    /// Whether there is room for a range of a file.
+    fn has_room(&mut self, inode: usize, range: &Range<u64>) -> Result<(), DiskError> {
+        let Some(free) = self.free() else {
+            return Ok(());
+        };
+        let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let taken = self.inodes[inode].blocks.range(blocks.clone()).count() as u64;
+        match ((blocks.end - blocks.start - taken) * BLOCK).saturating_sub(free) {
+            0 => Ok(()),
+            missing => {
+                self.was_full = true;
+                Err(DiskError::Full(missing))
+            }
         }
+    }
+
+    /// Sets blocks aside.
+    pub(super) fn allocate(&mut self, inode: usize, range: Range<u64>) -> Result<(), DiskError> {
+        self.begins()?;
+        self.has_room(inode, &range)?;
+        self.inodes[inode].allocate(range);
+        Ok(())
+    }
+
+    /// Writes octets at their place, all or none of them; of the dead nothing is written.
+    pub(super) fn write(&mut self, inode: usize, at: u64, octets: &[u8]) -> Result<(), DiskError> {
+        if self.is_dead() {
+            return Ok(());
+        }
+        self.has_room(inode, &(at..at + octets.len() as u64))?;
         self.inodes[inode].write(at, octets);
         let number = self.chance.next();
         if number.is_multiple_of(64) {
             // The disk has time.
             self.inodes[inode].settles_some(number);
         }
+        Ok(())
     }
 
     pub(super) fn change(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cellgate_core::terminal::unfinished::{Digest, Held, JournalFile, Octets, Volume};
 use cellgate_core::terminal::{Planted, Store};
 
-use super::disk::{DiskError, LosingDisk, Named, PARTIAL, parent};
+use super::disk::{BLOCK, DiskError, LosingDisk, Named, PARTIAL, parent};
 
 /// A disk, whoever looks at it.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,8 @@ pub(super) struct SimHeld {
     /// In the directory of unfinished files, without an ending.
     name: String,
     inode: usize,
+    /// Nothing was there of its octets before.
+    pub(super) is_new: bool,
     /// Failures of the disk when it was opened: it hears of later ones.
     failures: AtomicU64,
 }
@@ -117,8 +119,8 @@ impl Volume for SharedDisk {
             return Err(DiskError::InUse);
         }
         let part = format!("{name}.part");
-        let inode = match disk.names().get(&part) {
-            Some(Named::File(inode)) => *inode,
+        let (inode, is_new) = match disk.names().get(&part) {
+            Some(Named::File(inode)) => (*inode, false),
             _ => {
                 let inode = disk.make();
                 let named = disk.name(vec![(part, Some(Named::File(inode)))]);
@@ -126,7 +128,7 @@ impl Volume for SharedDisk {
                     disk.taken.remove(&name);
                     return Err(error);
                 }
-                inode
+                (inode, true)
             }
         };
         Ok(SimHeld {
@@ -134,6 +136,7 @@ impl Volume for SharedDisk {
             path: path.clone(),
             name,
             inode,
+            is_new,
             failures: AtomicU64::new(disk.failed_syncs),
         })
     }
@@ -208,13 +211,15 @@ impl Held for SimHeld {
         Ok(SimOctets {
             disk: self.disk.clone(),
             inode: self.inode,
+            is_reserved: false,
+            fault: None,
         })
     }
 
     fn write_whole(&self, octets: &[u8]) -> Result<(), DiskError> {
         let mut disk = self.disk.lock();
         disk.change(self.inode, |inode| inode.set_len(0))?;
-        disk.write(self.inode, 0, octets);
+        disk.write(self.inode, 0, octets)?;
         disk.begins()
     }
 
@@ -337,8 +342,8 @@ impl Held for SimHeld {
         DiskError::Lost
     }
 
-    fn is_full(_: &DiskError) -> bool {
-        false
+    fn is_full(error: &DiskError) -> bool {
+        matches!(error, DiskError::Full(_))
     }
 
     fn has(&self, bug: Planted) -> bool {
@@ -351,11 +356,16 @@ impl Held for SimHeld {
 pub(super) struct SimOctets {
     disk: SharedDisk,
     inode: usize,
+    /// It has blocks before it is written.
+    is_reserved: bool,
+    /// Why not all that was written is in the file.
+    fault: Option<DiskError>,
 }
 
 impl Store for SimOctets {
     fn write(&mut self, at: u64, octets: &[u8]) {
-        self.disk.lock().write(self.inode, at, octets);
+        let written = self.disk.lock().write(self.inode, at, octets);
+        self.fault = self.fault.take().or(written.err());
     }
 }
 
@@ -383,12 +393,18 @@ impl Octets for SimOctets {
     }
 
     fn reserve(&mut self, range: Range<u64>) -> Result<(), DiskError> {
-        let mut disk = self.disk.lock();
-        disk.change(self.inode, |inode| inode.allocate(range))
+        self.is_reserved = true;
+        self.disk.lock().allocate(self.inode, range)
     }
 
-    fn check_free(&self, _: u64) -> Result<(), DiskError> {
-        Ok(())
+    fn check_free(&self, allocated: u64) -> Result<(), DiskError> {
+        let disk = self.disk.lock();
+        let has = disk.inodes[self.inode].blocks.len() as u64 * BLOCK;
+        let missing = allocated.saturating_sub(has);
+        match missing.saturating_sub(disk.free().unwrap_or(missing)) {
+            0 => Ok(()),
+            missing => Err(DiskError::Full(missing)),
+        }
     }
 
     fn punch(&mut self, range: Range<u64>) -> Result<(), DiskError> {
@@ -397,11 +413,15 @@ impl Octets for SimOctets {
     }
 
     fn clear(&mut self, range: Range<u64>) -> Result<(), DiskError> {
-        self.punch(range)
+        self.punch(range.clone())?;
+        match self.is_reserved {
+            true => self.reserve(range),
+            false => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), DiskError> {
-        Ok(())
+        self.fault.clone().map_or(Ok(()), Err)
     }
 
     fn close(&mut self) {}
@@ -438,8 +458,7 @@ impl JournalFile for SimJournal {
     fn write_at(&self, octets: &[u8], at: u64) -> Result<(), DiskError> {
         let mut disk = self.disk.lock();
         disk.begins()?;
-        disk.write(self.inode, at, octets);
-        Ok(())
+        disk.write(self.inode, at, octets)
     }
 
     fn sync(&self) -> Result<(), DiskError> {

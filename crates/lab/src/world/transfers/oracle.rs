@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::content::{Given, octets};
-use super::disk::{Inode, Meta, Named, PARTIAL, parent};
+use super::disk::{BLOCK, Inode, LosingDisk, Meta, Named, PARTIAL, parent};
 use super::held::SharedDisk;
 use super::run::Run;
 use super::scenario::{ExistingSpec, KindSpec};
@@ -71,6 +71,42 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Nobody has failed for want of room that there is. Where files come and go, there may be
+    /// more of it now.
+    pub(super) fn room_was_missing(&self) -> Result<(), Violation> {
+        let disk = self.disk.lock();
+        let comes_and_goes = disk.failed_syncs > 0
+            || self.spec.deaths.len() > self.deaths.len()
+            || self.files.iter().map(|given| &given.spec).any(|spec| {
+                spec.former && self.spec.existing == ExistingSpec::Replace
+                    || !spec.changes_ns.is_empty()
+            });
+        let free = disk.free().filter(|_| !comes_and_goes);
+        for given in &*self.files {
+            let path = &given.spec.path;
+            let Some(Some(reason)) = self.told.get(path.as_bytes()) else {
+                continue;
+            };
+            if !is_no_room(reason) && !self.may_fail(given, &disk) {
+                return Err(self.violation("I27", format!("{path}: failed: {reason}")));
+            }
+            // With its journal, and with those of others that were under way, which go.
+            let takes = given.spec.octets + (1 + u64::from(self.spec.jobs)) * 2 * BLOCK;
+            if let Some(free) = free.filter(|free| is_no_room(reason) && *free > takes) {
+                let text = format!("{path} failed: {reason}, and {free} octets are free");
+                return Err(self.violation("I29", text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is a reason for a file to fail, if there is room for it.
+    fn may_fail(&self, given: &Given, disk: &LosingDisk) -> bool {
+        given.spec.former && self.spec.existing == ExistingSpec::Refuse
+            || !given.spec.changes_ns.is_empty()
+            || disk.failed_syncs > 0
+    }
+
     /// All is settled: is it right?
     pub(super) fn ends(&mut self) -> Result<(), Violation> {
         self.giver_gone(self.now);
@@ -88,10 +124,7 @@ impl Run<'_> {
             };
             if let Some(reason) = told {
                 failed += 1;
-                let may = given.spec.former && self.spec.existing == ExistingSpec::Refuse
-                    || !given.spec.changes_ns.is_empty()
-                    || disk.failed_syncs > 0;
-                if !may {
+                if !self.may_fail(given, &disk) {
                     return Err(wrong(format!("failed: {reason}")));
                 }
                 continue;
@@ -102,6 +135,12 @@ impl Run<'_> {
                 continue;
             };
             let inode = &disk.inodes[*inode];
+            let mut versions = given.versions.iter();
+            let is_left = self.spec.existing == ExistingSpec::Skip
+                || versions.any(|octets| **octets == inode.octets);
+            if is_former(given, inode) && !is_left {
+                return Err(wrong("it is there, and is what was there before".into()));
+            }
             let holes = given.spec.holes.iter();
             let blocks = holes.flat_map(|(start, end)| start.div_ceil(4_096)..end / 4_096);
             let is_kept = |mut blocks: Box<dyn Iterator<Item = u64> + '_>| {
@@ -127,7 +166,10 @@ impl Run<'_> {
         self.counts.there = there;
         self.counts.failed = failed;
         let log = self.log.lock();
-        let may_be_wrong = log.has_failed || self.files.iter().any(|file| file.versions.len() > 1);
+        // What found no room is not there.
+        let may_be_wrong = log.has_failed
+            || self.disk.lock().was_full
+            || self.files.iter().any(|file| file.versions.len() > 1);
         if log.wrong > 0 && !may_be_wrong {
             let text = format!("{} disk-PDUs came with a wrong digest", log.wrong);
             return Err(self.violation("I26", text));
@@ -135,6 +177,7 @@ impl Run<'_> {
         self.counts.resumed = log.resumed;
         self.counts.thrown_away = log.thrown_away;
         self.counts.small = log.small;
+        self.counts.compared = log.compared;
         drop(log);
         self.counts.failed_syncs = self.disk.lock().failed_syncs;
         self.counts.ended = self.now.ns();
@@ -142,12 +185,18 @@ impl Run<'_> {
     }
 }
 
+/// Whether a file has failed because there is no room for it.
+pub(super) fn is_no_room(reason: &str) -> bool {
+    reason.starts_with("Full")
+}
+
 /// A file that is there before.
 pub(super) fn former(disk: &SharedDisk, given: &Given) {
     let mut disk = disk.lock();
     let inode = disk.make();
     let octets = former_octets(given);
-    disk.write(inode, 0, &octets);
+    // A new disk has room, and does what it is told.
+    let _ = disk.write(inode, 0, &octets);
     disk.inodes[inode].meta.mode = 0o600;
     let path = given.spec.path.clone();
     let mut changes = Vec::new();
@@ -157,14 +206,16 @@ pub(super) fn former(disk: &SharedDisk, given: &Given) {
         at = parent(at);
     }
     changes.push((path, Some(Named::File(inode))));
-    // A new disk does what it is told.
     let _ = disk.name(changes);
     disk.published.clear();
     let _ = disk.sync_all();
 }
 
 fn former_octets(given: &Given) -> Vec<u8> {
-    octets(!given.spec.content, given.spec.octets)
+    match given.spec.former_is_same {
+        true => given.versions[0].to_vec(),
+        false => octets(!given.spec.content, given.spec.octets),
+    }
 }
 
 fn is_former(given: &Given, inode: &Inode) -> bool {

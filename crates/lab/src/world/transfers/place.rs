@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cellgate_core::Time;
 use cellgate_core::terminal::unfinished::{
-    Content, Header, Identity, Job, Receiving, Settled, Unfinished, Volume, finish_named,
+    Content, Digest, Header, Identity, Job, Receiving, Settled, Unfinished, Volume, finish_named,
 };
 use cellgate_core::terminal::{
     self, CONTENT_MAX, Destination, DiskPdu, Entry, EntryKind, Lying, Manner, Offered, Partial,
@@ -37,6 +37,7 @@ pub(super) struct PlaceLog {
     pub(super) thrown_away: u64,
     pub(super) begun: u64,
     pub(super) small: u64,
+    pub(super) compared: u64,
     pub(super) wrong: u64,
 }
 
@@ -144,6 +145,7 @@ pub(super) struct Place {
     pub(super) manner: Manner,
     pub(super) desk: Desk,
     pub(super) log: SharedLog,
+    digested: VecDeque<(u32, Result<terminal::Digest, String>)>,
 }
 
 fn path_of(entry: &Entry) -> String {
@@ -163,7 +165,17 @@ fn said(error: DiskError) -> String {
 }
 
 impl Place {
-    fn standing(&self, entry: &Entry, differs: bool) -> Standing {
+    pub(super) const fn new(disk: SharedDisk, manner: Manner, desk: Desk, log: SharedLog) -> Self {
+        Self {
+            disk,
+            manner,
+            desk,
+            log,
+            digested: VecDeque::new(),
+        }
+    }
+
+    fn standing(&self, entry: &Entry, is_same: Option<bool>) -> Standing {
         let disk = self.disk.lock();
         let lying = match disk.names().get(&path_of(entry)) {
             None => return Standing::Want,
@@ -177,7 +189,7 @@ impl Place {
                 }
             }
         };
-        self.manner.standing(entry, &lying, differs)
+        self.manner.standing(entry, &lying, is_same)
     }
 
     fn open(&mut self, entry: &Entry) -> Result<Offered<TakenFile>, String> {
@@ -186,6 +198,8 @@ impl Place {
             Err(DiskError::InUse) => return Ok(Offered::Later),
             other => other.map_err(said)?,
         };
+        // A file that has its name may have left its journal alone.
+        let is_new = held.is_new;
         let len = entry.octets();
         let has_holes = matches!(entry.kind, EntryKind::File { holes: true, .. });
         let mut source = Identity {
@@ -209,7 +223,7 @@ impl Place {
         let later = Box::new(move |job| desk.jobs().push_back(Job::Sync(job)));
         let (file, missing) = Receiving::new(opened, DISK_LEN, Some(len), has_holes, later);
         let mut log = self.log.lock();
-        if disbelieved > 0 && !log.has_failed {
+        if disbelieved > 0 && !log.has_failed && !is_new {
             let text = format!("{path}: a journal speaks of what is not on the disk");
             log.violations.push(("I24", text));
         }
@@ -229,13 +243,17 @@ impl Place {
 impl Destination for Place {
     type File = TakenFile;
 
-    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<TakenFile>, String> {
+    fn offer(
+        &mut self,
+        entry: &Entry,
+        is_same: Option<bool>,
+    ) -> Result<Offered<TakenFile>, String> {
         let path = path_of(entry);
         if entry.kind == EntryKind::Directory {
             self.disk.make_directory(&path).map_err(said)?;
             return Ok(Offered::Have);
         }
-        match self.standing(entry, differs) {
+        match self.standing(entry, is_same) {
             Standing::Have => {
                 finish_named(&self.disk, &path).map_err(said)?;
                 return Ok(Offered::Have);
@@ -255,10 +273,18 @@ impl Destination for Place {
         }
     }
 
-    fn digest(&mut self, _: u32, _: &Entry) {}
+    fn digest(&mut self, id: u32, entry: &Entry) {
+        let disk = self.disk.lock();
+        let digest = match disk.names().get(&path_of(entry)) {
+            Some(Named::File(inode)) => Ok(Digest::of_file(&disk.inodes[*inode].octets).0),
+            _ => Err(said(DiskError::Missing)),
+        };
+        self.log.lock().compared += 1;
+        self.digested.push_back((id, digest));
+    }
 
     fn digested(&mut self) -> Option<(u32, Result<terminal::Digest, String>)> {
-        None
+        self.digested.pop_front()
     }
 
     fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, digest: terminal::Digest) {

@@ -17,7 +17,7 @@ use super::content::{Clock, Given, Tree};
 use super::disk::LosingDisk;
 use super::held::SharedDisk;
 use super::line::{Line, TURN_CELLS};
-use super::oracle::former;
+use super::oracle::{former, is_no_room};
 use super::place::{Desk, Place, SharedLog};
 use super::scenario::{Death, DeathAt, DeathSpec, ExistingSpec, RepeatSpec, TransferSpec};
 use super::terminal::{Over, Terminal, Told};
@@ -52,6 +52,8 @@ pub(crate) struct Counts {
     pub(crate) resumed: u64,
     pub(crate) thrown_away: u64,
     pub(crate) small: u64,
+    pub(crate) compared: u64,
+    pub(crate) no_room: u64,
     pub(crate) large: u64,
     pub(crate) settled: u64,
     pub(crate) failed_syncs: u64,
@@ -116,7 +118,7 @@ pub(super) struct Run<'a> {
     taker: End,
     /// The last is that of the place in use; the others end what they have begun.
     finishers: Vec<Finisher>,
-    deaths: VecDeque<DeathSpec>,
+    pub(super) deaths: VecDeque<DeathSpec>,
     repeats: VecDeque<RepeatSpec>,
     since: Time,
     cells_since: u64,
@@ -149,6 +151,7 @@ impl<'a> Run<'a> {
             former(&disk, file);
         }
         disk.lock().begins_with(&spec.failing_syncs);
+        disk.lock().room = spec.room_octets;
         let mut run = Self {
             spec,
             tree: Arc::new(tree),
@@ -188,7 +191,7 @@ impl<'a> Run<'a> {
         let octets: u64 = self.spec.files.iter().map(|file| file.octets).sum();
         let cells = 8 * (octets / 44 + 1_000) * (1 + self.spec.deaths.len() as u64);
         let work_ns = cells * self.lines[0].cell.ns();
-        while !self.is_done {
+        while !self.is_done || self.gets_room()? {
             self.begins();
             self.turn()?;
             let late = self.last_end.plus_ns(PATIENCE_NS + work_ns);
@@ -203,6 +206,23 @@ impl<'a> Run<'a> {
             self.passes();
         }
         self.ends()
+    }
+
+    /// Files that have found no room are given once more, and there is room for them. Whether
+    /// there are such files.
+    fn gets_room(&mut self) -> Result<bool, Violation> {
+        let failed = self.told.values().flatten();
+        let had_no_room = failed.filter(|reason| is_no_room(reason)).count() as u64;
+        if had_no_room == 0 || self.disk.lock().room.is_none() {
+            return Ok(false);
+        }
+        self.room_was_missing()?;
+        self.disk.lock().room = None;
+        self.counts.no_room += had_no_room;
+        self.is_done = false;
+        self.last_end = self.now;
+        self.giver_gone(self.now.plus_ns(RETRY_NS));
+        Ok(true)
     }
 
     /// Whoever is due begins.
@@ -229,12 +249,7 @@ impl<'a> Run<'a> {
             desk: desk.clone(),
             free: self.now,
         });
-        let place = Place {
-            disk: self.disk.clone(),
-            manner: self.manner(),
-            desk,
-            log: self.log.clone(),
-        };
+        let place = Place::new(self.disk.clone(), self.manner(), desk, self.log.clone());
         let taker = Terminal::takes(self.now, self.spec, &self.tree, run, place);
         self.taker = End::Alive(Box::new(taker));
     }
@@ -246,6 +261,7 @@ impl<'a> Run<'a> {
                 ExistingSpec::Replace => Existing::Replace,
                 ExistingSpec::Skip => Existing::Skip,
             },
+            by_digest: self.spec.by_digest,
             ..Manner::default()
         }
     }

@@ -28,6 +28,14 @@ pub struct TransferSpec {
     /// What becomes of a file that is there before.
     #[serde(default)]
     pub existing: ExistingSpec,
+    /// A file of the same length that is there is the same if its octets are; false: if its time of
+    /// change is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_digest: bool,
+    /// Octets of the taker's disk: those that find no room are given once more when all is told,
+    /// and then there is room. None: there always is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room_octets: Option<u64>,
     pub files: Vec<FileSpec>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<DeathSpec>,
@@ -63,6 +71,8 @@ impl TransferSpec {
             window_octets: window_octets(),
             jobs: jobs(),
             existing: ExistingSpec::default(),
+            by_digest: false,
+            room_octets: None,
             files: Vec::new(),
             deaths: Vec::new(),
             repeats: Vec::new(),
@@ -107,6 +117,9 @@ pub struct FileSpec {
     /// Another file of its name is there before, of as many octets.
     #[serde(default, skip_serializing_if = "is_false")]
     pub former: bool,
+    /// That one has the octets that this one has at first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub former_is_same: bool,
 }
 
 fn mode() -> u16 {
@@ -129,6 +142,7 @@ impl FileSpec {
             content: octets,
             changes_ns: Vec::new(),
             former: false,
+            former_is_same: false,
         }
     }
 }

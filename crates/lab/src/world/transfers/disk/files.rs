@@ -73,7 +73,7 @@ impl Inode {
     }
 
     /// Blocks are set aside.
-    pub(in super::super) fn allocate(&mut self, range: Range<u64>) {
+    pub(super) fn allocate(&mut self, range: Range<u64>) {
         self.blocks
             .extend(range.start / BLOCK..range.end.div_ceil(BLOCK));
     }
