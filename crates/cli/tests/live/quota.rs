@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::daemon::{Daemon, stderr, stdout};
+use crate::daemon::{Daemon, copy_command, stderr, stdout};
 use cellgate_core::server::{FromClient, Request, VERSION};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +20,7 @@ const OTHER: u32 = 419_992;
 /// A program that both can start, wherever the tests were built.
 fn program(daemon: &Daemon) -> PathBuf {
     let program = daemon.path("cellgate");
-    fs::copy(env!("CARGO_BIN_EXE_cellgate"), &program).expect("a copy");
+    copy_command(&program);
     fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("its permissions");
     program
 }

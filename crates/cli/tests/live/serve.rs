@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::daemon::{Scheduled, threads};
+use crate::daemon::{Scheduled, copy_command, threads};
 use cellgate_host::client::Control;
 use cellgate_host::sys::allowed_cpus;
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
@@ -477,7 +477,7 @@ fn root_without_a_user_keeps_what_the_adapter_needs_and_no_more() {
     let home = directory.path("home");
     std::fs::create_dir(&home).unwrap();
     let program = format!("{home}/cellgate");
-    std::fs::copy(env!("CARGO_BIN_EXE_cellgate"), &program).unwrap();
+    copy_command(Path::new(&program));
     std::fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).unwrap();
     let (daemon, said) = Daemon::start_program(&[&program], &config);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::daemon::copy_command;
 use cellgate::Admin;
 use rustix::fs::OFlags;
 use rustix::net::{
@@ -464,7 +465,7 @@ fn the_service_has_all_that_it_needs() {
     fs::write(&config, text).expect("a file");
     // Others cannot go where this program lies.
     let program = manager.path("cellgate");
-    fs::copy(env!("CARGO_BIN_EXE_cellgate"), &program).expect("a file");
+    copy_command(&program);
     let only = |key| {
         let all = setting("cellgate.service", key).to_ascii_lowercase();
         let names = all.split(' ').map(|name| name.replace("cap_", "+"));

@@ -396,6 +396,14 @@ fn succeeded(arguments: &[&str], output: &Output) -> String {
     stdout(output)
 }
 
+/// Copies the command to `path`. Another process does: a child that a test beside forked meanwhile
+/// would still hold a file that this one had open for writing, and nobody could run it.
+pub(crate) fn copy_command(path: &Path) {
+    let mut cp = Command::new("cp");
+    cp.arg(env!("CARGO_BIN_EXE_cellgate")).arg(path);
+    assert!(cp.status().expect("cp is there").success(), "{path:?}");
+}
+
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
