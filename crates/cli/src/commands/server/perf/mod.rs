@@ -174,19 +174,28 @@ fn next_vci(address: &Address) -> Result<Address, String> {
 /// From one look at what the daemon has seen to the next.
 const LOOK: Duration = Duration::from_millis(50);
 /// A daemon looks at its adapter once a second at least.
-const LOOKS_MAX: u32 = 30;
+const LOOKS_MAX: u32 = 60;
 
-/// How the adapter of an interface has run, as its daemon saw it at `at` or later, if that is
-/// soon. Connections' counters are as new then.
+/// How the adapter of an interface has run, as its daemon saw it when it looked last.
+fn seen(admin: &mut Admin, interface: Option<&str>) -> Option<Seen> {
+    admin.adapter_of(interface).ok().map(Seen::new)
+}
+
+/// The same of a look that began at `at` or later, if that is soon. Connections' counters are as
+/// new then.
 fn seen_at(admin: &mut Admin, interface: Option<&str>, at: u64) -> Option<Seen> {
+    // The first that ends later may have begun before.
+    let mut under_way = None;
     for _ in 0..LOOKS_MAX {
         let after = admin.adapter_of(interface).ok()?;
-        if after.seen_ns.is_some_and(|seen| seen >= at) {
+        let ended = after.seen_ns.filter(|seen| *seen >= at);
+        if under_way.is_some() && ended > under_way {
             return Some(Seen::new(after));
         }
+        under_way = under_way.or(ended);
         sleep(LOOK);
     }
-    admin.adapter_of(interface).ok().map(Seen::new)
+    seen(admin, interface)
 }
 
 fn now_ns() -> u64 {

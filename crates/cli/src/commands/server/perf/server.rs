@@ -7,7 +7,7 @@ use super::pdu::{HEADER, Header, Kind, number_of};
 use super::report::{self, Span};
 use super::tally::{Received, Tally};
 use super::verdict::{Seen, Standing};
-use super::{Args, machine, now_ns, seen_at};
+use super::{Args, machine, now_ns, seen, seen_at};
 use crate::commands::server::lost::Lost;
 use crate::commands::server::transfer::Way;
 
@@ -101,7 +101,7 @@ impl Server<'_> {
                     .unwrap_or_else(|| run.tally.report(header.sequence));
                 let lost_before = run.lost_before.take();
                 if let (Some(before), true) = (run.before.take(), first) {
-                    let after = self.seen(now);
+                    let after = self.seen_at(now);
                     report.adapter = after.map(|after| Standing::between(&before, after));
                 }
                 if let (Some(before), true) = (lost_before, first) {
@@ -123,16 +123,23 @@ impl Server<'_> {
     }
 
     /// How this end has done until `at` or later, if the daemon tells.
-    fn seen(&self, at: u64) -> Option<Seen> {
+    fn seen_at(&self, at: u64) -> Option<Seen> {
         let address = self.outgoing.address();
         let mut admin = self.args.server.admin().ok()?;
         seen_at(&mut admin, address.interface.as_deref(), at)
     }
 
+    /// How it has done.
+    fn seen(&self) -> Option<Seen> {
+        let address = self.outgoing.address();
+        let mut admin = self.args.server.admin().ok()?;
+        seen(&mut admin, address.interface.as_deref())
+    }
+
     fn begin(&mut self, number: u64, same_machine: bool, now: u64) -> anyhow::Result<()> {
         self.run = Some(Run {
             number,
-            before: self.seen(0),
+            before: self.seen(),
             lost_before: Lost::of(self.incoming).ok(),
             tally: Tally::new(same_machine),
             began_ns: now,
