@@ -76,7 +76,10 @@ pub fn abr(data: &[u8]) {
                         assert!(source.rate() <= before);
                     }
                     cell => {
-                        assert!(begun || cell == NextCell::Nothing, "a forward RM cell is first");
+                        assert!(
+                            begun || cell == NextCell::Nothing,
+                            "a forward RM cell is first"
+                        );
                         assert_eq!(source.rate(), before);
                         assert!(data || cell != NextCell::Data);
                         since += u32::from(cell != NextCell::Nothing);

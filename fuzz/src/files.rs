@@ -79,10 +79,11 @@ fn len(entry: &Entry) -> u64 {
 impl Destination for Both {
     type File = Nowhere;
 
-    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Nowhere>, String> {
+    fn offer(&mut self, entry: &Entry, is_same: Option<bool>) -> Result<Offered<Nowhere>, String> {
         let is_file = !matches!(entry.kind, EntryKind::Directory | EntryKind::Link { .. });
         match entry.mode & 7 {
-            0 if !differs && is_file => return Ok(Offered::Compare),
+            0 if is_same.is_none() && is_file => return Ok(Offered::Compare),
+            0 if is_same == Some(true) => return Ok(Offered::Have),
             1 => return Ok(Offered::Have),
             2 => return Err("no".to_owned()),
             3 if is_file => return Ok(Offered::Later),
