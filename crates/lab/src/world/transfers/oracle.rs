@@ -166,7 +166,7 @@ impl Run<'_> {
         self.counts.there = there;
         self.counts.failed = failed;
         let log = self.log.lock();
-        // What found no room is not there.
+        // Octets that found no room are missing from their disk-PDU.
         let may_be_wrong = log.has_failed
             || self.disk.lock().was_full
             || self.files.iter().any(|file| file.versions.len() > 1);
